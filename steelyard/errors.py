@@ -1,0 +1,95 @@
+"""The one error tree.
+
+    SteelyardError
+    ├── ConfigError        an option or a key of study.toml
+    ├── ImageError         one file that could not become pixels (carries `path` and `reason`)
+    ├── CatalogError       a folder, CSV or matrix that does not describe images
+    ├── PairError          pairs that cannot be formed
+    ├── RankerError        training, weights, checkpoints, prediction
+    ├── AcquireError       choosing what to ask next
+    ├── StoreError         the database of answers
+    ├── StudyError         the folder that ties them together
+    ├── ExperimentError    methods × folds × seeds
+    └── MissingExtraError  an optional part that is not installed
+
+Every message names what was given, what was expected and what to do. The library raises; the command line
+(exit code 2, one line) and the web app (a problem document) each translate in exactly one place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "AcquireError",
+    "CatalogError",
+    "ConfigError",
+    "ExperimentError",
+    "ImageError",
+    "MissingExtraError",
+    "PairError",
+    "RankerError",
+    "SteelyardError",
+    "StoreError",
+    "StudyError",
+]
+
+
+class SteelyardError(Exception):
+    """Base of everything Steelyard raises on purpose."""
+
+
+class ConfigError(SteelyardError):
+    """An option or a key of `study.toml` is unknown or has a bad value."""
+
+
+class ImageError(SteelyardError):
+    """One file could not become pixels."""
+
+    def __init__(self, path: str | Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = str(path)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str]]:
+        # Errors cross process borders in parallel decoding; the default rebuilds from the one-string args.
+        return type(self), (self.path, self.reason)
+
+
+class CatalogError(SteelyardError):
+    """A folder, CSV or matrix does not describe images as expected."""
+
+
+class PairError(SteelyardError):
+    """Pairs cannot be formed as asked."""
+
+
+class RankerError(SteelyardError):
+    """Training, weights, checkpoints or prediction went wrong."""
+
+
+class AcquireError(SteelyardError):
+    """The next pairs cannot be chosen as asked."""
+
+
+class StoreError(SteelyardError):
+    """The database of answers cannot be opened, read or written."""
+
+
+class StudyError(SteelyardError):
+    """A study folder is missing, damaged or used in the wrong order."""
+
+
+class ExperimentError(SteelyardError):
+    """An experiment is described or resumed inconsistently."""
+
+
+class MissingExtraError(SteelyardError):
+    """An optional part is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part; install it with: pip install 'steelyard[{extra}]'")
+        self.what, self.extra = what, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), (self.what, self.extra)

@@ -1,0 +1,255 @@
+"""Unordered pairs: the words, forming them, never twice.
+
+A pair is two different images in no order. How it is shown (`left`, `right`) is decided when it is handed to
+somebody; what it is called in arrays is a row `(i, j)` of catalog rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steelyard.errors import PairError
+
+__all__ = ["Answer", "Pair", "PairSet", "form_pairs", "random_pairs"]
+
+PairArray = NDArray[np.int64]
+
+
+class Answer(str, Enum):
+    """What somebody said about a pair as it was shown."""
+
+    LEFT = "left"
+    RIGHT = "right"
+    EQUAL = "equal"
+    CANNOT_JUDGE = "cannot judge"
+
+    @property
+    def label(self) -> float | None:
+        """The relative label of P1 for (left, right): 1, 0.5, 0, or None where there is none.
+
+        >>> Answer.LEFT.label, Answer.EQUAL.label, Answer.CANNOT_JUDGE.label
+        (1.0, 0.5, None)
+        """
+        return {"left": 1.0, "equal": 0.5, "right": 0.0}.get(self.value)
+
+    @classmethod
+    def from_label(cls, label: float) -> Answer:
+        """The answer that P1's label stands for.
+
+        Raises:
+            PairError: the label is none of 1, 0.5 and 0.
+        """
+        try:
+            return {1.0: cls.LEFT, 0.5: cls.EQUAL, 0.0: cls.RIGHT}[float(label)]
+        except KeyError:
+            raise PairError(f"a relative label is 1, 0.5 or 0 (P1), not {label!r}") from None
+
+    def mirrored(self) -> Answer:
+        """The same judgement with the sides exchanged."""
+        return {Answer.LEFT: Answer.RIGHT, Answer.RIGHT: Answer.LEFT}.get(self, self)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two images as they are shown, and why.
+
+    Attributes:
+        left: id of the image on the left.
+        right: id of the image on the right.
+        round: the turn of the loop that chose it.
+        strategy: what chose it.
+        reason: why, in one sentence.
+        id: the store's number of the pair, None while it is in no store.
+    """
+
+    left: str
+    right: str
+    round: int = 0
+    strategy: str = ""
+    reason: str = ""
+    id: int | None = None
+
+
+class PairSet:
+    """A set of unordered pairs of rows `0 … size-1`, kept as sorted integer keys.
+
+    >>> taken = PairSet(10, [(1, 2)])
+    >>> (2, 1) in taken, (2, 3) in taken, len(taken)
+    (True, False, 1)
+    """
+
+    def __init__(self, size: int, pairs: ArrayLike | None = None) -> None:
+        if size < 0:
+            raise PairError(f"a set of pairs needs a number of images of 0 or more, not {size}")
+        self.size = size
+        self._keys: set[int] = set()
+        if pairs is not None:
+            self.add(pairs)
+
+    def keys(self, pairs: ArrayLike) -> NDArray[np.int64]:
+        """One integer a pair, the same for (i, j) and (j, i).
+
+        Raises:
+            PairError: a row is out of range or pairs an image with itself.
+        """
+        rows = _as_pairs(pairs)
+        if rows.size and (rows.min() < 0 or rows.max() >= self.size):
+            bad = rows[((rows < 0) | (rows >= self.size)).any(axis=1)][0]
+            raise PairError(f"pair {tuple(bad.tolist())} is outside the {self.size} images")
+        if (rows[:, 0] == rows[:, 1]).any():
+            raise PairError(f"image {int(rows[rows[:, 0] == rows[:, 1]][0, 0])} cannot be paired with itself")
+        low, high = rows.min(axis=1), rows.max(axis=1)
+        return np.asarray(low * np.int64(self.size) + high, dtype=np.int64)
+
+    def add(self, pairs: ArrayLike) -> None:
+        """Put pairs in; those already there stay once."""
+        self._keys.update(self.keys(pairs).tolist())
+
+    def contains(self, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """For each pair, whether it is in the set."""
+        keys = self._keys
+        return np.fromiter((key in keys for key in self.keys(pairs).tolist()), dtype=bool)
+
+    def copy(self) -> PairSet:
+        """An independent copy."""
+        other = PairSet(self.size)
+        other._keys = set(self._keys)
+        return other
+
+    @property
+    def free(self) -> int:
+        """How many pairs are not in the set."""
+        return self.size * (self.size - 1) // 2 - len(self._keys)
+
+    def to_array(self) -> PairArray:
+        """The pairs, each with its smaller row first, in ascending order."""
+        keys = np.array(sorted(self._keys), dtype=np.int64)
+        return np.stack([keys // max(self.size, 1), keys % max(self.size, 1)], axis=1)
+
+    def __contains__(self, pair: ArrayLike) -> bool:
+        return bool(self.contains([pair])[0])
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for i, j in self.to_array().tolist():
+            yield i, j
+
+
+def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -> PairArray:
+    """Pair the chosen images among themselves: n images make n new pairs, every image in at least one (step 1).
+
+    Each image is given one partner drawn from the others, so that nobody has to judge O(n²) pairs. A pair that was
+    asked before, or that two images drew of each other, is drawn anew.
+
+    When an image has no free partner left among the chosen (they have all been compared), it goes without: fewer
+    than n pairs come back, never a repeated one. Two images make one pair, not two; fewer make none.
+
+    Args:
+        chosen: distinct catalog rows, shape (n,).
+        taken: pairs that may not be formed again; not changed.
+        rng: where the chance comes from.
+
+    Returns:
+        Pairs, shape (m, 2) with m ≤ n, in the order of `chosen`.
+
+    Raises:
+        PairError: an image was chosen twice or is outside the catalog.
+    """
+    images = np.asarray(chosen, dtype=np.int64).reshape(-1)
+    n = len(images)
+    if len(np.unique(images)) != n:
+        values, counts = np.unique(images, return_counts=True)
+        raise PairError(f"image {int(values[counts > 1][0])} was chosen twice; choose each image once")
+    if n < 2:
+        return np.empty((0, 2), dtype=np.int64)
+
+    # First everybody draws at once; only the few whose pair is taken draw again, so the cost is linear in n.
+    partner = _draw_partners(np.arange(n), n, rng)
+    used = taken.copy() if len(taken) < n * 50 else taken
+    formed: dict[int, tuple[int, int]] = {}
+    new_keys: set[int] = set()
+    keys = taken.keys(np.stack([images, images[partner]], axis=1)).tolist()
+    waiting: list[int] = []
+    for k in range(n):
+        if keys[k] in new_keys or keys[k] in used._keys:
+            waiting.append(k)
+        else:
+            new_keys.add(keys[k])
+            formed[k] = (int(images[k]), int(images[partner[k]]))
+    for k in waiting:
+        # A handful of draws nearly always finds a free partner; the full list is the proof that there is none.
+        for other in (*_draw_partners(np.full(8, k), n, rng).tolist(), *_all_others(k, n, rng)):
+            key = int(taken.keys([(images[k], images[other])])[0])
+            if key not in new_keys and key not in used._keys:
+                new_keys.add(key)
+                formed[k] = (int(images[k]), int(images[other]))
+                break
+    return np.array([formed[k] for k in sorted(formed)], dtype=np.int64).reshape(-1, 2)
+
+
+def random_pairs(
+    n: int, size: int, *, taken: PairSet, rng: np.random.Generator, rows: ArrayLike | None = None
+) -> PairArray:
+    """Draw n different pairs that were never asked, each equally likely.
+
+    Args:
+        n: how many.
+        size: number of images in the catalog.
+        taken: pairs that may not be drawn; not changed.
+        rng: where the chance comes from.
+        rows: draw among these rows only.
+
+    Returns:
+        Pairs, shape (m, 2); m < n only when fewer than n free pairs exist.
+    """
+    among = np.arange(size, dtype=np.int64) if rows is None else np.unique(np.asarray(rows, dtype=np.int64))
+    count = len(among)
+    everything = count * (count - 1) // 2
+    if n <= 0 or everything == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if everything <= max(4 * (n + len(taken)), 1000):
+        i, j = np.triu_indices(count, k=1)
+        pairs = np.stack([among[i], among[j]], axis=1)
+        free = pairs[~taken.contains(pairs)]
+        return np.asarray(free[rng.permutation(len(free))[:n]], dtype=np.int64)
+    found: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    while len(found) < n:  # most draws are free here, so this ends after about n of them
+        want = n - len(found)
+        first = rng.integers(count, size=want)
+        second = (first + 1 + rng.integers(count - 1, size=want)) % count
+        drawn = np.stack([among[first], among[second]], axis=1)
+        for pair, key in zip(drawn.tolist(), taken.keys(drawn).tolist(), strict=True):
+            if key not in seen and key not in taken._keys:
+                seen.add(key)
+                found.append((pair[0], pair[1]))
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _draw_partners(positions: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each position another one of the n, never itself."""
+    return np.asarray((positions + 1 + rng.integers(n - 1, size=len(positions))) % n, dtype=np.int64)
+
+
+def _all_others(position: int, n: int, rng: np.random.Generator) -> Iterator[int]:
+    """Every other position, shuffled – made only when it is asked for."""
+    order = rng.permutation(n)
+    return (int(other) for other in order if other != position)
+
+
+def _as_pairs(pairs: ArrayLike) -> PairArray:
+    rows = np.asarray(pairs)
+    if rows.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise PairError(f"pairs have the shape (n, 2), not {rows.shape}")
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise PairError(f"pairs hold whole numbers (catalog rows), not {rows.dtype}")
+    return rows.astype(np.int64)
