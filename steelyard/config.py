@@ -19,7 +19,15 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-__all__ = ["AskConfig", "ImagesConfig", "PageConfig", "Preset", "RankerConfig", "StudyConfig", "ranker_preset"]
+__all__ = [
+    "AskConfig",
+    "ImagesConfig",
+    "PageConfig",
+    "Preset",
+    "RankerConfig",
+    "StudyConfig",
+    "ranker_preset",
+]
 
 Preset = Literal["quick", "paper", "small", "features"]
 Section = TypeVar("Section")
@@ -203,7 +211,9 @@ class StudyConfig:
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise ConfigError(f"{path} does not exist; make a study with: steelyard init STUDY --images DIR") from None
+            raise ConfigError(
+                f"{path} does not exist; make a study with: steelyard init STUDY --images DIR"
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
         return cls.from_dict(values, source=str(path))
@@ -255,7 +265,9 @@ def ranker_preset(preset: str, **changes: Any) -> RankerConfig:
         ConfigError: no such preset, or an unknown key.
     """
     if preset not in _PRESETS:
-        raise ConfigError(f"unknown preset {preset!r}{_nearest(preset, _PRESETS)}; there are {', '.join(_PRESETS)}")
+        raise ConfigError(
+            f"unknown preset {preset!r}{_nearest(preset, _PRESETS)}; there are {', '.join(_PRESETS)}"
+        )
     config = _build(RankerConfig, {"preset": preset, **_PRESETS[preset], **changes}, f"preset {preset}", "")
     _check_ranker(config)
     return config
@@ -281,7 +293,9 @@ def _value(hint: Any, value: Any, source: str, name: str) -> Any:
     if origin is Literal:
         if value not in get_args(hint):
             choices = ", ".join(map(str, get_args(hint)))
-            raise ConfigError(f"{source}: '{name}' is one of {choices}; not {value!r}{_nearest(str(value), get_args(hint))}")
+            raise ConfigError(
+                f"{source}: '{name}' is one of {choices}; not {value!r}{_nearest(str(value), get_args(hint))}"
+            )
         return value
     if origin is tuple and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
         return tuple(value)
@@ -293,7 +307,9 @@ def _value(hint: Any, value: Any, source: str, name: str) -> Any:
         return value
     if hint in (int, str, bool) and type(value) is hint:
         return value
-    expected = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(hint, "a list or table of texts")
+    expected = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(
+        hint, "a list or table of texts"
+    )
     raise ConfigError(f"{source}: '{name}' is {expected}, not {value!r}")
 
 
@@ -329,11 +345,15 @@ def _check(config: StudyConfig) -> None:
 
 def _check_ranker(ranker: RankerConfig) -> None:
     if not 0 <= ranker.dropout < 1:
-        raise ConfigError(f"'ranker.dropout' is a probability of at least 0 and below 1, not {ranker.dropout}")
+        raise ConfigError(
+            f"'ranker.dropout' is a probability of at least 0 and below 1, not {ranker.dropout}"
+        )
     if not 0 < ranker.screening <= 1:
         raise ConfigError(f"'ranker.screening' is a share above 0 and up to 1, not {ranker.screening}")
     if not 0 <= ranker.validation_share < 1:
-        raise ConfigError(f"'ranker.validation_share' is at least 0 and below 1, not {ranker.validation_share}")
+        raise ConfigError(
+            f"'ranker.validation_share' is at least 0 and below 1, not {ranker.validation_share}"
+        )
     for name in ("batch_size", "epochs", "patience", "draws", "components"):
         if getattr(ranker, name) < 1:
             raise ConfigError(f"'ranker.{name}' is 1 or more, not {getattr(ranker, name)}")
@@ -354,5 +374,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value
-
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -138,8 +139,7 @@ class PairSet:
         return len(self._keys)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        for i, j in self.to_array().tolist():
-            yield i, j
+        return iter([(i, j) for i, j in self.to_array().tolist()])
 
 
 def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -> PairArray:
@@ -148,8 +148,9 @@ def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -
     Each image is given one partner drawn from the others, so that nobody has to judge O(n²) pairs. A pair that was
     asked before, or that two images drew of each other, is drawn anew.
 
-    When an image has no free partner left among the chosen (they have all been compared), it goes without: fewer
-    than n pairs come back, never a repeated one. Two images make one pair, not two; fewer make none.
+    When an image has no free partner left among the chosen (it has met them all), another free pair of the chosen
+    takes its place. When fewer than n free pairs exist, those come back, never a repeated one: two images make one
+    pair, not two; fewer make none.
 
     Args:
         chosen: distinct catalog rows, shape (n,).
@@ -157,7 +158,7 @@ def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -
         rng: where the chance comes from.
 
     Returns:
-        Pairs, shape (m, 2) with m ≤ n, in the order of `chosen`.
+        Pairs, shape (m, 2) with m ≤ n.
 
     Raises:
         PairError: an image was chosen twice or is outside the catalog.
@@ -172,26 +173,28 @@ def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -
 
     # First everybody draws at once; only the few whose pair is taken draw again, so the cost is linear in n.
     partner = _draw_partners(np.arange(n), n, rng)
-    used = taken.copy() if len(taken) < n * 50 else taken
-    formed: dict[int, tuple[int, int]] = {}
-    new_keys: set[int] = set()
-    keys = taken.keys(np.stack([images, images[partner]], axis=1)).tolist()
-    waiting: list[int] = []
-    for k in range(n):
-        if keys[k] in new_keys or keys[k] in used._keys:
-            waiting.append(k)
-        else:
-            new_keys.add(keys[k])
-            formed[k] = (int(images[k]), int(images[partner[k]]))
-    for k in waiting:
+    used = _Used(taken)
+    formed: dict[int, int] = {}
+    for k, key in enumerate(taken.keys(np.stack([images, images[partner]], axis=1)).tolist()):
+        if used.take(key):
+            formed[k] = int(partner[k])
+    for k in sorted(set(range(n)) - formed.keys()):
         # A handful of draws nearly always finds a free partner; the full list is the proof that there is none.
-        for other in (*_draw_partners(np.full(8, k), n, rng).tolist(), *_all_others(k, n, rng)):
-            key = int(taken.keys([(images[k], images[other])])[0])
-            if key not in new_keys and key not in used._keys:
-                new_keys.add(key)
-                formed[k] = (int(images[k]), int(images[other]))
+        for other in chain(_draw_partners(np.full(8, k), n, rng).tolist(), _all_others(k, n, rng)):
+            if used.take(int(taken.keys([(images[k], images[other])])[0])):
+                formed[k] = other
                 break
-    return np.array([formed[k] for k in sorted(formed)], dtype=np.int64).reshape(-1, 2)
+    firsts = np.array(sorted(formed), dtype=np.int64)
+    seconds = np.array([formed[k] for k in firsts.tolist()], dtype=np.int64)
+    pairs = np.stack([images[firsts], images[seconds]], axis=1)
+    if len(pairs) == n:
+        return pairs
+    # Somebody has met everybody. The others may still have pairs to give: fill up from those.
+    used_up = taken.copy()
+    used_up.add(pairs)
+    return np.concatenate(
+        [pairs, random_pairs(n - len(pairs), taken.size, taken=used_up, rng=rng, rows=images)]
+    )
 
 
 def random_pairs(
@@ -220,17 +223,30 @@ def random_pairs(
         free = pairs[~taken.contains(pairs)]
         return np.asarray(free[rng.permutation(len(free))[:n]], dtype=np.int64)
     found: list[tuple[int, int]] = []
-    seen: set[int] = set()
+    used = _Used(taken)
     while len(found) < n:  # most draws are free here, so this ends after about n of them
         want = n - len(found)
         first = rng.integers(count, size=want)
         second = (first + 1 + rng.integers(count - 1, size=want)) % count
         drawn = np.stack([among[first], among[second]], axis=1)
         for pair, key in zip(drawn.tolist(), taken.keys(drawn).tolist(), strict=True):
-            if key not in seen and key not in taken._keys:
-                seen.add(key)
+            if used.take(key):
                 found.append((pair[0], pair[1]))
     return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+class _Used:
+    """The pairs of a set plus those formed just now, without copying the set."""
+
+    def __init__(self, taken: PairSet) -> None:
+        self._taken, self._new = taken._keys, set[int]()
+
+    def take(self, key: int) -> bool:
+        """True, once, for a pair that was free."""
+        if key in self._taken or key in self._new:
+            return False
+        self._new.add(key)
+        return True
 
 
 def _draw_partners(positions: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -240,8 +256,7 @@ def _draw_partners(positions: NDArray[np.int64], n: int, rng: np.random.Generato
 
 def _all_others(position: int, n: int, rng: np.random.Generator) -> Iterator[int]:
     """Every other position, shuffled – made only when it is asked for."""
-    order = rng.permutation(n)
-    return (int(other) for other in order if other != position)
+    yield from (int(other) for other in rng.permutation(n) if other != position)
 
 
 def _as_pairs(pairs: ArrayLike) -> PairArray:

@@ -1,0 +1,45 @@
+# Everything starts from a bare machine with Python 3.10+, make, gcc and git.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Two workers on purpose: the tests start browsers, databases and torch, which bring threads of their own.
+WORKERS ?= 2
+STEELYARD_DATA ?= $(abspath ../shared/data)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench docs browser clean
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup: $(STAMP)  ## make .venv with everything in it (again only when dependencies change)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+demo: $(STAMP)   ## draw images, answer, train, compare asking well with asking at random; then open the page
+	$(BIN)/steelyard demo $(DEMO)
+
+lint: $(STAMP)   ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint browser  ## style, types and all tests (DATA-marked ones where the data is)
+	OMP_NUM_THREADS=1 STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST)
+
+browser: $(STAMP)
+	@.ci/chromium
+
+bench: $(STAMP)  ## every published figure about speed and memory, as ratios measured in one run
+	@STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python benchmarks/run.py $(BENCH)
+
+docs: $(STAMP)   ## docs/*.md as HTML in site/
+	$(BIN)/python docs/build.py
+
+clean:           ## remove what was built
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*
