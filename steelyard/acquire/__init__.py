@@ -1,1 +1,7 @@
+"""Posterior → next pairs: arrays in, indices out."""
 
+from steelyard.acquire.choice import Choice, Role, Strategy
+from steelyard.acquire.mixing import choose
+from steelyard.acquire.registry import get_strategy, strategies
+
+__all__ = ["Choice", "Role", "Strategy", "choose", "get_strategy", "strategies"]
