@@ -132,7 +132,7 @@ def check_request(
                 f"'{strategy}' needs a fitted model; start with 'spread' or 'random', then fit"
             )
         return taken.size
-    size = len(posterior.offset)
+    size = len(posterior)
     if size != taken.size:
         raise AcquireError(
             f"'{strategy}': the posterior is about {size} images and the taken pairs about {taken.size}; "

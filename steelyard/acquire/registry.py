@@ -17,6 +17,10 @@ GROUP = "steelyard.strategies"
 _BUILT_IN = {
     "random": "steelyard.acquire.random_pairs:random",
     "variance": "steelyard.acquire.variance:variance",
+    "dopt": "steelyard.acquire.dopt:dopt",
+    "epig": "steelyard.acquire.epig:epig",
+    "guro": "steelyard.acquire.guro:guro",
+    "entropy": "steelyard.acquire.entropy:entropy",
 }
 _ALIASES = {"ubs": "variance"}  # the paper's name for it
 

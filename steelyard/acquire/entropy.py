@@ -1,0 +1,58 @@
+"""`entropy`: the pairs whose answer is hardest to foretell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from steelyard.acquire.choice import Choice
+from steelyard.acquire.greedy import Outlook
+from steelyard.acquire.search import choose_greedily
+from steelyard.pairs import PairSet
+from steelyard.ranker.likelihood import outcomes
+
+if TYPE_CHECKING:
+    from steelyard.ranker.posterior import Posterior
+
+__all__ = ["entropy"]
+
+ENDING = "so it cannot foretell your answer"
+
+
+def entropy(
+    posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
+) -> Choice:
+    """Pick by the entropy of the answer, uncertainty of the scores included.
+
+    It takes doubt that answers cannot remove (two images truly alike) for doubt that they can; `pair_bald` tells the
+    two apart. It is here because it is what people try first.
+
+    Args:
+        posterior: what the model believes.
+        n: pairs wanted.
+        taken: pairs that may not be chosen; not changed.
+        rng: where the chance comes from.
+        options: see `Search`.
+
+    Raises:
+        AcquireError: there is no posterior, or an option is unknown or out of range.
+    """
+    return choose_greedily(
+        doubt,
+        posterior,
+        n,
+        taken=taken,
+        rng=rng,
+        strategy="entropy",
+        ending=ENDING,
+        options=options,
+        outlook=Outlook,
+    )
+
+
+def doubt(outlook: Outlook) -> NDArray[np.float64]:
+    """Entropy of the predicted answer of every candidate, in nats, shape (m,)."""
+    return np.asarray(entr(outcomes(outlook.mean_m, outlook.variance_m, outlook.tau)).sum(axis=1))

@@ -1,0 +1,132 @@
+"""How a greedy strategy searches: the options that `pair_bald`, `dopt`, `epig`, `guro` and `entropy` share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.acquire.candidates import Candidates, draw_candidates
+from steelyard.acquire.choice import Choice, check_request
+from steelyard.acquire.greedy import Curvature, Outlook, pick
+from steelyard.acquire.mixing import COMMON_OPTIONS
+from steelyard.acquire.reasons import explain
+from steelyard.errors import AcquireError
+from steelyard.pairs import PairSet
+
+if TYPE_CHECKING:
+    from steelyard.ranker.posterior import Posterior
+
+__all__ = ["Search", "choose_greedily"]
+
+View = TypeVar("View", bound=Outlook)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of a greedy choice.
+
+    Attributes:
+        images: size of the pool that pairs are sought in, at the most; 0 takes 4,000, or 8 an asked pair if more.
+        candidates: pairs looked at, at the most; 0 takes 16,000, or 32 an asked pair if more.
+        near: share of the candidates made of images that are close in score.
+        noise: scale of Gumbel noise on the logarithm of the scores; 0 takes the best.
+        balance: each earlier use of an image divides the scores of its pairs by 1 + balance.
+        reselect: whether images that were already compared may be chosen.
+        curvature: σ̇ at the `mean` difference, or `expected` over the Gaussian difference.
+    """
+
+    images: int = 0
+    candidates: int = 0
+    near: float = 0.0
+    noise: float = 0.0
+    balance: float = 0.0
+    reselect: bool = True
+    curvature: Curvature = "mean"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], n: int, *, strategy: str) -> Search:
+        """From a strategy's keyword arguments, sizes filled in for n pairs.
+
+        Raises:
+            AcquireError: an option that is not known.
+        """
+        known = [f.name for f in fields(cls)]
+        given = {name: value for name, value in options.items() if name in known}
+        for name in options:
+            if name not in known and name not in COMMON_OPTIONS:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f" – did you mean '{close[0]}'?" if close else ""
+                raise AcquireError(
+                    f"strategy '{strategy}' has no option '{name}'{hint}; it knows {', '.join(known)}"
+                )
+        search = cls(**given)
+        sizes = {
+            "images": search.images or max(4_000, 8 * n),
+            "candidates": search.candidates or max(16_000, 32 * n),
+        }
+        return cls(**{**given, **sizes})
+
+
+def choose_greedily(
+    score: Callable[[View], NDArray[np.float64]],
+    posterior: Posterior | None,
+    n: int,
+    *,
+    taken: PairSet,
+    rng: np.random.Generator,
+    strategy: str,
+    ending: str,
+    options: Mapping[str, Any],
+    outlook: Callable[[Posterior, Candidates, Curvature], View],
+) -> Choice:
+    """Sample candidates, pick the best one by one, and say why: what the greedy strategies have in common.
+
+    Args:
+        score: what every candidate is worth in an outlook, shape (m,), 0 or more.
+        posterior: what the model believes.
+        n: pairs wanted.
+        taken: pairs that may not be chosen; not changed.
+        rng: where the chance comes from.
+        strategy: its name, for messages.
+        ending: of the sentence that says why, see `explain`.
+        options: the strategy's keyword arguments, see `Search`.
+        outlook: makes the view of the candidates that `score` is of.
+
+    Returns:
+        At most n pairs, best first; fewer when the pool has fewer free pairs.
+
+    Raises:
+        AcquireError: there is no posterior, or an option is unknown or out of range.
+    """
+    check_request(posterior, n, taken, strategy=strategy)
+    assert posterior is not None
+    search = Search.of(options, n, strategy=strategy)
+    candidates = draw_candidates(
+        posterior,
+        taken=taken,
+        rng=rng,
+        images=search.images,
+        candidates=search.candidates,
+        least=n,
+        near=search.near,
+        reselect=search.reselect,
+    )
+    if n == 0 or len(candidates) == 0:
+        return Choice.empty()
+    view = outlook(posterior, candidates, search.curvature)
+    variance_m = view.variance_m
+    uses = None
+    if search.balance and len(taken):
+        uses = np.bincount(taken.to_array().ravel(), minlength=taken.size)[candidates.rows_P].astype(
+            np.float64
+        )
+    picked, worth = pick(
+        view, lambda: score(view), n, rng=rng, noise=search.noise, balance=search.balance, uses_P=uses
+    )
+    reasons = explain(view.mean_m[picked], variance_m[picked], ending)
+    return Choice(candidates.pairs[picked], worth, reasons)
