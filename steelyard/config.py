@@ -26,6 +26,7 @@ __all__ = [
     "Preset",
     "RankerConfig",
     "StudyConfig",
+    "ask_preset",
     "ranker_preset",
 ]
 
@@ -271,6 +272,25 @@ def ranker_preset(preset: str, **changes: Any) -> RankerConfig:
     config = _build(RankerConfig, {"preset": preset, **_PRESETS[preset], **changes}, f"preset {preset}", "")
     _check_ranker(config)
     return config
+
+
+_ASK_PRESETS: dict[str, dict[str, Any]] = {
+    # The paper as it is: 20% at random, six rounds of 5% by uncertainty, 50% in the end, one perfect annotator.
+    "paper": {
+        "strategy": "variance", "start": "random", "start_share": 0.20, "round_share": 0.05, "mode": "rounds",
+        "budget": 0.5, "random_share": 0.0,
+    },
+    "small": {"strategy": "variance", "mode": "rounds"},
+}  # fmt: skip
+
+
+def ask_preset(preset: str) -> AskConfig:
+    """How a preset asks.
+
+    >>> ask_preset("paper").strategy
+    'variance'
+    """
+    return _build(AskConfig, _ASK_PRESETS.get(preset, {}), f"preset {preset}", "")
 
 
 def _build(cls: type[Section], values: dict[str, Any], source: str, prefix: str) -> Section:

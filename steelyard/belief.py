@@ -1,0 +1,120 @@
+"""What a study believes now: the newest model, moved by every answer since.
+
+In continuous mode the next question already knows the last answer. A full fit after each would be wasteful, so the
+newest model's posterior is moved by rank-one updates, and replaced when a new model arrives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import StudyError
+from steelyard.pairs import PairSet
+from steelyard.ranker.posterior import Posterior
+from steelyard.store.records import AnswerArrays, Model
+from steelyard.store.store import Store
+
+__all__ = ["Belief", "load_posterior", "save_posterior"]
+
+# Beyond this many answers the curvatures of the fit are stale anyway; the trainer's next model brings them in.
+_MOST_UPDATES = 2_000
+
+
+class Belief:
+    """Posterior and taken pairs, kept in step with the store.
+
+    Attributes:
+        taken: every pair that was ever put up.
+        posterior: what is believed about the scores, None before the first model.
+        model: the model it started from.
+        start: its posterior before any answer since, None before the first model.
+    """
+
+    def __init__(self, folder: Path, store: Store, size: int) -> None:
+        self._folder, self._store = folder, store
+        self.taken = PairSet(size)
+        self.posterior: Posterior | None = None
+        self.start: Posterior | None = None
+        self.model: Model | None = None
+        self._last_pair = 0
+        self._last_seq = 0
+        self._observed: set[int] = set()
+
+    def refresh(self) -> Belief:
+        """Read what is new: pairs, a newer model, answers since."""
+        columns = self._store.pair_columns(after_id=self._last_pair)
+        if len(columns):
+            self.taken.add(columns.rows)
+            self._last_pair = int(columns.id[-1])
+        newest = self._store.newest_model()
+        if newest is not None and (self.model is None or newest.id != self.model.id):
+            self._start_from(newest)
+        if self.model is None:
+            return self
+        answers = self._store.effective_arrays(after=self._last_seq)
+        if self._observed & set(answers.superseded.tolist()):
+            # An answer that has moved the posterior was taken back: start again from the model.
+            self._start_from(self.model)
+            answers = self._store.effective_arrays(after=self._last_seq)
+        self._observe(answers)
+        return self
+
+    def _start_from(self, model: Model) -> None:
+        if self.start is None or self.model is None or self.model.id != model.id:
+            self.start = load_posterior(self._folder / model.path)
+        self.posterior = self.start
+        if len(self.posterior) != self.taken.size:
+            raise StudyError(
+                f"{self._folder / model.path} is about {len(self.posterior)} images, but the study has {self.taken.size}; "
+                "train again with: steelyard train"
+            )
+        self.model, self._last_seq, self._observed = model, model.comparisons_seq, set()
+
+    def _observe(self, answers: AnswerArrays) -> None:
+        assert self.posterior is not None
+        known = np.flatnonzero(~np.isnan(answers.labels))[: _MOST_UPDATES - len(self._observed)]
+        for k in known.tolist():
+            self.posterior = self.posterior.observe(answers.pairs[k], float(answers.labels[k]))
+        self._observed.update(answers.seq[known].tolist())
+        self._last_seq = answers.last_seq
+
+
+def save_posterior(folder: Path, posterior: Posterior) -> None:
+    """Write a posterior so that it opens memory-mapped and without torch."""
+    from safetensors.numpy import save_file
+
+    rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
+    np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
+    save_file(
+        {
+            "offset": np.ascontiguousarray(posterior.offset_N),
+            "weights": np.ascontiguousarray(posterior.weights_D),
+            "covariance": np.ascontiguousarray(posterior.covariance_D_D),
+            "tau": np.array([posterior.tau]),
+        },
+        folder / "posterior.safetensors",
+        metadata={"kind": posterior.kind},
+    )
+
+
+def load_posterior(folder: Path) -> Posterior:
+    """Open what `save_posterior` wrote.
+
+    Raises:
+        StudyError: files are missing or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / "posterior.safetensors", framework="numpy") as file:
+            kind = file.metadata()["kind"]
+            arrays = {name: file.get_tensor(name) for name in ("offset", "weights", "covariance", "tau")}
+        rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise StudyError(f"the model in {folder} cannot be read ({error}); train again with: steelyard train") from error
+    return Posterior(
+        arrays["offset"], rows, arrays["weights"], arrays["covariance"], kind=kind, tau=float(arrays["tau"][0])
+    )

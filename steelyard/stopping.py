@@ -1,0 +1,120 @@
+"""How accurate are we, and is it enough? Estimated from pairs that were drawn at random.
+
+Pairs that a strategy chose are harder than average, so accuracy on them says little. A share of all questions is drawn
+uniformly and marked as reserved. For the convex head each reserved answer is predicted *as if it had never been given*
+(leave-one-out in closed form), so that it can teach as well as test; other rankers are not shown reserved answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steelyard.ranker.likelihood import curvature, slope
+from steelyard.ranker.posterior import Posterior
+
+__all__ = ["AccuracyEstimate", "advise", "estimate_accuracy", "left_out_differences"]
+
+_ENOUGH = 30  # reserved answers below which an estimate says next to nothing
+_PLATEAU = 0.01
+
+
+@dataclass(frozen=True)
+class AccuracyEstimate:
+    """Share of unseen pairs that are ordered as people order them.
+
+    Attributes:
+        estimate: the share, None before there is anything to estimate it from.
+        low: lower end of the 95% interval (Wilson).
+        high: upper end.
+        pairs: reserved answers that it rests on, ties left out.
+        stop: whether stopping is recommended.
+        sentence: estimate and advice in words.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+    stop: bool
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def left_out_differences(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> NDArray[np.float64]:
+    """Score differences of pairs as the Laplace fit would have had them without each one's own answer.
+
+    Removing one answer moves the mode by one Newton step: with v = zᵀΣz, g = ℓ′ and h = −ℓ″ at the mode,
+    Δ₋ = Δ − g·v / (1 − h·v).
+
+    Args:
+        posterior: of kind `laplace`, fitted with these answers among others.
+        pairs: shape (n, 2).
+        answers: P1, shape (n,).
+
+    Returns:
+        Differences, shape (n,).
+    """
+    mean, variance = posterior.difference(pairs)
+    given = np.asarray(answers, dtype=np.float64)
+    gradient, bend = slope(mean, given, posterior.tau), curvature(mean, given, posterior.tau)
+    # h·v is this answer's leverage, below 1; the guard is for rounding only.
+    return np.asarray(mean - gradient * variance / np.maximum(1 - bend * variance, 1e-6), dtype=np.float64)
+
+
+def estimate_accuracy(differences: ArrayLike, answers: ArrayLike) -> tuple[float, float, float, int]:
+    """Share of answers that the sign of the difference agrees with, and its 95% Wilson interval.
+
+    Ties are left out, as in PAPER.md; a difference of exactly 0 counts half.
+
+    Returns:
+        estimate, low, high, number of answers; NaN where there are none.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    delta, given = np.asarray(differences, dtype=np.float64), np.asarray(answers, dtype=np.float64)
+    clear = given != 0.5
+    n = int(clear.sum())
+    if n == 0:
+        return float("nan"), float("nan"), float("nan"), 0
+    right = float(np.where(delta == 0, 0.5, (delta > 0) == (given == 1))[clear].sum())
+    low, high = proportion_confint(right, n, alpha=0.05, method="wilson")
+    return right / n, float(low), float(high), n
+
+
+def advise(
+    accuracy: tuple[float, float, float, int], *, answers: int, budget: int, earlier: list[float]
+) -> AccuracyEstimate:
+    """Put an estimate and a recommendation into words.
+
+    Stopping is recommended when the budget is used up, or when the estimate has not risen by more than a point over
+    the last three models.
+
+    Args:
+        accuracy: from `estimate_accuracy`.
+        answers: given so far.
+        budget: planned.
+        earlier: estimates of earlier models, oldest first, the present one last.
+    """
+    estimate, low, high, n = accuracy
+    if n == 0:
+        return AccuracyEstimate(
+            None, None, None, 0, False, "No random pair has been answered yet, so accuracy cannot be estimated."
+        )
+    text = f"About {estimate:.0%} of unseen pairs are ordered as people order them ({low:.0%}–{high:.0%}, from {n} random pairs)."
+    flat = len(earlier) >= 4 and n >= _ENOUGH and max(earlier[-3:]) - earlier[-4] < _PLATEAU
+    if answers >= budget:
+        stop, advice = True, f"The planned {budget} answers are in: you can stop."
+    elif n < _ENOUGH:
+        stop, advice = False, "Too few random pairs so far to advise on stopping."
+    elif flat:
+        stop, advice = True, "The last three models brought less than a point: you can stop."
+    else:
+        stop, advice = False, f"{budget - answers} more answers are planned."
+    return AccuracyEstimate(estimate, low, high, n, stop, f"{text} {advice}")

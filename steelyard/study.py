@@ -1,0 +1,610 @@
+"""A study: ask, tell, fit, score. Ties images, store, ranker and acquisition together.
+
+A study is a folder:
+
+    study.toml            configuration
+    catalog.arrow         what is compared
+    study.db              what people answered (unless `store` names a PostgreSQL database)
+    models/round-000/     what was learnt, as safetensors and JSON
+    cache/                pixels and features, computed once
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.belief import Belief, load_posterior, save_posterior
+from steelyard.config import StudyConfig, ask_preset, ranker_preset
+from steelyard.errors import StudyError
+from steelyard.images.catalog import Catalog
+from steelyard.pairs import Answer, Pair
+from steelyard.stopping import AccuracyEstimate, advise, estimate_accuracy, left_out_differences
+from steelyard.store.records import AnswerArrays, Model, NewComparison, NewGrade, NewImage, NewModel, NewPair, Recorded, new_id
+from steelyard.store.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.ranker.grades import GradeScale
+    from steelyard.ranker.posterior import Posterior
+
+__all__ = ["Study", "TrainedModel", "study_config"]
+
+Progress = Callable[[int, int, str], None]
+
+_KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What `fit` made.
+
+    Attributes:
+        round: the turn of the loop.
+        folder: where it lies.
+        answers: how many it learnt from.
+        metrics: figures of the training.
+    """
+
+    round: int
+    folder: Path
+    answers: int
+    metrics: dict[str, Any]
+
+
+def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
+    """The configuration of a preset, with some keys changed: `study_config("paper", seed=3, ask={"raters": 2})`."""
+    start = StudyConfig(ranker=ranker_preset(preset), ask=ask_preset(preset))
+    return start.with_changes(**changes)
+
+
+class Study:
+    """Ask / tell / fit / score.
+
+    Make one with `Study.create` or `Study.open`. It can be used as a context manager; `close` lets go of the database.
+
+    Attributes:
+        folder: where it lies.
+        config: what it is set to.
+        catalog: what is compared.
+        store: what people answered.
+    """
+
+    def __init__(self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store) -> None:
+        self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
+        self._belief = Belief(folder, store, len(catalog))
+        self._inputs: NDArray[Any] | None = None
+
+    # ------------------------------------------------------------------ make, open, close
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        catalog: Catalog,
+        *,
+        preset: str = "quick",
+        config: StudyConfig | None = None,
+        progress: Progress | None = None,
+        **changes: Any,
+    ) -> Study:
+        """Make a study.
+
+        Args:
+            folder: a new or empty folder.
+            catalog: at least two images.
+            preset: `quick`, `paper`, `small` or `features`; not used when `config` is given.
+            config: the whole configuration.
+            progress: told how far it is.
+            **changes: keys to change, `ask={"raters": 2}`.
+
+        Raises:
+            StudyError: the folder holds something already, or there are fewer than two images.
+        """
+        place = Path(folder)
+        if (place / "study.toml").exists():
+            raise StudyError(f"{place} is a study already; open it, or choose another folder")
+        if len(catalog) < 2:
+            raise StudyError(f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more")
+        settings = (config or study_config(preset)).with_changes(**{"name": (config.name if config else "") or place.name, **changes})
+        place.mkdir(parents=True, exist_ok=True)
+        catalog.save(place / "catalog.arrow")
+        store = Store.open(_store_url(place, settings))
+        try:
+            _register(store, catalog, progress)
+            # Written last: a folder with a study.toml is a whole study, whenever the power went.
+            settings.save(place / "study.toml")
+        except BaseException:
+            store.close()
+            raise
+        return cls(place, settings, catalog, store)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Study:
+        """Open a study, migrating its database if it is an older one.
+
+        Raises:
+            StudyError: there is no study in that folder.
+        """
+        place = Path(folder)
+        if not (place / "study.toml").exists():
+            raise StudyError(f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR")
+        config = StudyConfig.load(place / "study.toml")
+        if not (place / "catalog.arrow").exists():
+            raise StudyError(f"{place / 'catalog.arrow'} is missing; restore it, or make the study anew beside this one")
+        return cls(place, config, Catalog.open(place / "catalog.arrow"), Store.open(_store_url(place, config), create=False))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.store.close()
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def relocate(self, root: str | Path) -> list[str]:
+        """Find the images again after their folder was moved or renamed, by content.
+
+        Returns:
+            Paths of images that were not found.
+        """
+        found, missing = self.catalog.relocate(Path(root))
+        found.save(self.folder / "catalog.arrow")
+        self.store.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
+        self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
+        self.config.save(self.folder / "study.toml")
+        self.catalog = found
+        return missing
+
+    # ------------------------------------------------------------------ ask and tell
+
+    def ask(self, n: int = 1, *, annotator: str = "you", strategy: str | None = None) -> list[Pair]:
+        """The most informative pairs now, handed to one annotator.
+
+        Pairs that are up but unanswered come first; new ones are chosen when they do not suffice.
+
+        Args:
+            n: pairs wanted.
+            annotator: who is going to answer.
+            strategy: how to choose new ones; the study's own by default.
+
+        Returns:
+            Pairs with their sides decided; fewer than n only when nothing is left to ask.
+        """
+        pairs = self._lease(n, annotator)
+        if len(pairs) < n:
+            self.propose(self._batch(n - len(pairs)), strategy=strategy)
+            pairs = self._lease(n, annotator)
+        return pairs
+
+    def tell(
+        self,
+        pair: Pair,
+        answer: Answer | str,
+        *,
+        annotator: str = "you",
+        id: str | None = None,
+        shown_at: float | None = None,
+        answered_at: float | None = None,
+        supersedes: str | None = None,
+        note: str = "",
+        source: str = "api",
+        require_lease: bool = False,
+    ) -> Recorded:
+        """Record an answer. It is on disk when this returns.
+
+        Args:
+            pair: as `ask` gave it.
+            answer: about the pair as it was shown.
+            annotator: who answered.
+            id: made by the client; the same id sent twice is one answer.
+            shown_at: when the pair appeared.
+            answered_at: when it was answered.
+            supersedes: id of an earlier answer that this one replaces.
+            note: a remark, or why it could not be judged.
+            source: `page`, `api`, `import` or `virtual`.
+            require_lease: refuse answers to pairs that were not handed to this annotator.
+
+        Raises:
+            StudyError: the pair is of no store, or the answer is unknown.
+        """
+        if pair.id is None:
+            raise StudyError("this pair was not handed out by ask(); ask for pairs, then tell")
+        try:
+            said = Answer(answer)
+        except ValueError:
+            raise StudyError(f"an answer is one of {', '.join(a.value for a in Answer)}; not {answer!r}") from None
+        comparison = NewComparison(
+            pair.id, annotator, said, pair.left, pair.right, shown_at, answered_at, id or new_id(), supersedes, note,
+            source,  # type: ignore[arg-type]  # checked by the store
+        )  # fmt: skip
+        return self.store.add_comparison(comparison, require_lease=require_lease)
+
+    def undo(self, comparison: str, *, annotator: str = "you", id: str | None = None) -> Recorded:
+        """Take an answer back; the pair is handed to the same annotator again, sides unchanged."""
+        return self.store.undo(comparison, annotator, id=id or new_id(), lease_seconds=self.config.ask.lease_seconds)
+
+    def tell_grade(self, image: str, grade: int, *, annotator: str = "you", id: str | None = None, **times: Any) -> Recorded:
+        """Record an absolute grade of one image.
+
+        Raises:
+            StudyError: there is no such grade.
+        """
+        names = self.grade_names
+        if not 0 <= grade < len(names):
+            raise StudyError(f"grade {grade} is none of 0 … {len(names) - 1} ({', '.join(names)})")
+        return self.store.add_grade(NewGrade(image, annotator, int(grade), id=id or new_id(), **times))
+
+    def propose(self, n: int, *, strategy: str | None = None, progress: Progress | None = None) -> list[Pair]:
+        """Choose n new pairs and put them up for answering, without handing them to anybody."""
+        from steelyard.acquire import choose
+
+        belief = self._belief.refresh()
+        ask = self.config.ask
+        posterior = belief.posterior
+        name = strategy or (ask.strategy if posterior is not None else ask.start)
+        options: dict[str, Any] = {"noise": ask.noise, "reselect": ask.reselect}
+        if name in ("spread", "coreset"):
+            options["features"] = self._flat_inputs(progress)
+        rng = np.random.default_rng([self.config.seed, len(belief.taken), 1])
+        choice = choose(
+            name, posterior, n, taken=self._blocked(), rng=rng,
+            random_share=ask.random_share, repeat_share=ask.repeat_share if len(belief.taken) else 0.0,
+            options=options,
+        )  # fmt: skip
+        number = len(self.store.models())
+        repeats = self._repeat_numbers(choice.pairs, choice.roles)
+        new = [
+            NewPair(
+                int(i), int(j), number, "random" if role == "random" else name, reason, float(score),
+                reserved=role == "random", raters=ask.raters, repeat=repeat,
+            )
+            for (i, j), role, reason, score, repeat in zip(
+                choice.pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
+            )
+        ]  # fmt: skip
+        ids = self.store.add_pairs(new)
+        belief.refresh()
+        images = self.catalog.ids
+        return [
+            Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
+            for p, id in zip(new, ids, strict=True)
+        ]
+
+    def _lease(self, n: int, annotator: str) -> list[Pair]:
+        rng = np.random.default_rng([self.config.seed, self.store.last_seq(), 2])
+        leased = self.store.lease_pairs(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
+        return [pair.shown() for pair in leased]
+
+    def _batch(self, missing: int) -> int:
+        """How many pairs to choose when `missing` are: the whole start or round at once, or one by one."""
+        ask, images = self.config.ask, len(self.catalog)
+        if self._belief.refresh().posterior is None:
+            start = round(ask.start_share * images) - len(self._belief.taken)
+            return max(missing, start)
+        return max(missing, round(ask.round_share * images)) if ask.mode == "rounds" else missing
+
+    def _blocked(self) -> Any:
+        """Pairs that may not be chosen: taken ones, and any with an excluded image."""
+        excluded = self.store.excluded_rows()
+        taken = self._belief.taken
+        return taken if not len(excluded) else taken.without_images(excluded)
+
+    def _repeat_numbers(self, pairs: NDArray[np.int64], roles: Sequence[str]) -> list[int]:
+        numbers = []
+        for (i, j), role in zip(pairs.tolist(), roles, strict=True):
+            repeat = 0
+            while role == "repeat" and self.store.find_pair(str(self.catalog.ids[i]), str(self.catalog.ids[j]), repeat):
+                repeat += 1
+            numbers.append(repeat)
+        return numbers
+
+    # ------------------------------------------------------------------ learn
+
+    def fit(self, *, progress: Progress | None = None, trainer: str | None = None) -> TrainedModel:
+        """Train on all answers so far and make it the newest model.
+
+        Args:
+            progress: told how far it is.
+            trainer: name under which the trainer's lease is held; the model is refused if it was lost meanwhile.
+
+        Raises:
+            StudyError: nobody has answered yet.
+        """
+        from steelyard.ranker.model import fit_ranker
+
+        started = time.monotonic()
+        answers = self.store.effective_arrays()
+        keep = ~np.isnan(answers.labels)
+        if not self._teaches_reserved():
+            keep &= ~answers.reserved
+        if not keep.any():
+            raise StudyError("there are no answers to learn from yet; answer some pairs (steelyard serve) or import some")
+        number = len(self.store.models())
+        folder = self.folder / "models" / f"round-{number:03d}"
+        working = folder.with_name(folder.name + ".new")
+        inputs = self.inputs(progress)
+        ranker = fit_ranker(
+            inputs, answers.pairs[keep], answers.labels[keep],
+            config=self.config.ranker, seed=self.config.seed, grades=self._grades_for_fit(),
+            start=self._start_weights(), folder=working, progress=progress,
+        )  # fmt: skip
+        posterior = ranker.posterior(inputs, progress=progress)
+        ranker.save(working)
+        save_posterior(working, posterior)
+        accuracy = self._estimate(posterior, answers)
+        metrics = {
+            **ranker.metrics,
+            "answers": int(keep.sum()),
+            "seconds": round(time.monotonic() - started, 3),
+            **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+        }
+        (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
+        if folder.exists():  # left by a trainer that died between here and the announcement below
+            shutil.rmtree(folder)
+        working.rename(folder)
+        self.store.add_model(
+            NewModel(
+                number, str(folder.relative_to(self.folder)), self.catalog.fingerprint(), answers.last_seq,
+                self.store.last_grade_seq(), metrics, self.config.to_dict(),
+            ),
+            trainer=trainer,
+        )  # fmt: skip
+        self._forget_old_rows()
+        return TrainedModel(number, folder, int(keep.sum()), metrics)
+
+    def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
+        """What the ranker sees of each image: features, shape (N, D), or pixels, shape (N, H, W, 3)."""
+        if self._inputs is None:
+            from steelyard.ranker.model import ranker_inputs
+
+            self._inputs = ranker_inputs(self.catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
+        return self._inputs
+
+    def _flat_inputs(self, progress: Progress | None = None) -> NDArray[Any]:
+        """Rows to measure distances in: features, or a coarse picture of the pixels."""
+        rows = self.inputs(progress)
+        if rows.ndim == 2:
+            return rows
+        step = max(1, rows.shape[1] // 8)
+        return np.asarray(rows[:, ::step, ::step].reshape(len(rows), -1), dtype=np.float32)
+
+    def _teaches_reserved(self) -> bool:
+        return self.config.ranker.head == "convex"
+
+    def _start_weights(self) -> Path | None:
+        models = self.store.models()
+        if not models or self.config.ranker.warm_start == "scratch":
+            return None
+        return self.folder / (models[0] if self.config.ranker.warm_start == "round0" else models[-1]).path
+
+    def _grades_for_fit(self) -> NDArray[np.float64] | None:
+        if not self.config.ranker.multitask:
+            return None
+        grades = self.known_grades().astype(np.float64)
+        grades[grades < 0] = np.nan
+        return grades
+
+    def _forget_old_rows(self) -> None:
+        for model in self.store.models()[:-_KEPT_POSTERIORS]:
+            (self.folder / model.path / "rows.npy").unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ what is known
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """What is believed about the scores now: the newest model, moved by every answer since."""
+        return self._belief.refresh().posterior
+
+    @property
+    def grade_names(self) -> tuple[str, ...]:
+        """Names of the grades, in order."""
+        return tuple(self.config.page.grades) or tuple(self.catalog.grade_names)
+
+    def known_grades(self) -> NDArray[np.int64]:
+        """A grade code for each image, −1 where none is known; what people said here goes before the catalog."""
+        grades = np.full(len(self.catalog), -1, dtype=np.int64)
+        if self.catalog.grades is not None:
+            grades[:] = self.catalog.grades
+        given = self.store.grade_arrays()
+        for row in np.unique(given.row):  # several people: the median, rounded down
+            grades[row] = int(np.median(given.grade[given.row == row]))
+        return grades
+
+    def score(self, folder: str | Path | None = None, *, progress: Progress | None = None) -> pd.DataFrame:
+        """Severity of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe).
+
+        Args:
+            folder: score the images of this folder instead; they need not belong to the study.
+            progress: told how far it is.
+
+        Raises:
+            StudyError: there is no model yet.
+        """
+        if folder is None:
+            return _score_table(self.catalog, self._newest_posterior())
+        from steelyard.ranker.model import load_ranker, ranker_inputs
+
+        catalog = Catalog.from_folder(Path(folder), progress=progress)
+        ranker = load_ranker(self.folder / self._newest_model().path)
+        inputs = ranker_inputs(catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
+        return _score_table(catalog, ranker.posterior(inputs, progress=progress))
+
+    def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
+        """Where a picture that is not in the study falls: `score`, `uncertainty`, `rank` among the study's images."""
+        from steelyard.ranker.model import load_ranker, picture_inputs
+
+        ranker = load_ranker(self.folder / self._newest_model().path)
+        posterior = ranker.posterior(picture_inputs(rgb[None], self.config.ranker))
+        score = float(posterior.mean[0])
+        others = self._newest_posterior().mean
+        return {"score": score, "uncertainty": float(np.sqrt(posterior.variance[0])), "rank": int((others > score).sum()) + 1}
+
+    def grade(self, *, method: str = "ordinal") -> pd.DataFrame:
+        """Scores turned into grades: the columns of `score` plus `grade`, `grade_low`, `grade_high` and `known`.
+
+        Args:
+            method: `ordinal` or `isotonic` calibration from the images whose grade is known, or `round` for scores of
+                multi-task learning (P6).
+
+        Raises:
+            StudyError: too few grades are known to calibrate.
+        """
+        posterior = self._newest_posterior()
+        table = _score_table(self.catalog, posterior, ordered=False)
+        grades, low, high, _ = self.grade_scale(method).predict(posterior.mean, np.sqrt(posterior.variance))
+        names = np.array(self.grade_names, dtype=object)
+        known = self.known_grades()
+        table["grade"], table["grade_low"], table["grade_high"] = names[grades], names[low], names[high]
+        table["known"] = [names[g] if g >= 0 else None for g in known]
+        return table.sort_values("rank", ignore_index=True)
+
+    def grade_scale(self, method: str = "ordinal") -> GradeScale:
+        """The calibration from scores to grades."""
+        from steelyard.ranker.grades import GradeScale
+
+        names = self.grade_names
+        known = self.known_grades()
+        rows = np.flatnonzero(known >= 0)
+        if not names:
+            raise StudyError("no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page")
+        if method != "round" and len(np.unique(known[rows])) < 2:
+            raise StudyError(f"{len(rows)} images with a known grade are too few: grade images of two or more grades first")
+        return GradeScale.fit(self._newest_posterior().mean[rows], known[rows], len(names), method=method)
+
+    def suggest_grading(self, n: int = 10) -> list[str]:
+        """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""
+        posterior = self.posterior
+        free = np.setdiff1d(np.flatnonzero(self.known_grades() < 0), self.store.excluded_rows())
+        if posterior is None:
+            chosen = np.random.default_rng([self.config.seed, 3]).permutation(free)[:n]
+        else:
+            ordered = free[np.argsort(posterior.mean[free], kind="stable")]
+            parts = np.array_split(ordered, min(n, len(ordered)) or 1)
+            variance = posterior.variance
+            chosen = np.array([part[np.argmax(variance[part])] for part in parts if len(part)], dtype=np.int64)
+        return [str(self.catalog.ids[row]) for row in chosen]
+
+    def accuracy(self) -> AccuracyEstimate:
+        """How many unseen pairs are ordered right, with its interval, and whether to stop."""
+        models = self.store.models()
+        answers = self.store.effective_arrays()
+        accuracy = self._estimate(self._newest_posterior(), answers) if models else (np.nan, np.nan, np.nan, 0)
+        earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
+        return advise(accuracy, answers=len(answers), budget=self.budget, earlier=earlier)
+
+    @property
+    def budget(self) -> int:
+        """Answers that are planned."""
+        return max(1, round(self.config.ask.budget * len(self.catalog) * self.config.ask.raters))
+
+    def agreement(self) -> dict[str, Any]:
+        """How well answers agree: between people, with themselves, and with the model."""
+        from steelyard.evaluate.agreement import agreement_of
+
+        answers = self.store.effective_arrays()
+        posterior = self.posterior
+        return agreement_of(
+            answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
+            None if posterior is None else posterior.difference(answers.pairs)[0],
+        )  # fmt: skip
+
+    def status(self) -> dict[str, Any]:
+        """Where the study stands and what to do next."""
+        models = self.store.models()
+        answers = self.store.answer_count()
+        newest = models[-1] if models else None
+        new_answers = self.store.last_seq() - (newest.comparisons_seq if newest else 0)
+        state: dict[str, Any] = {
+            "study": self.config.name,
+            "folder": str(self.folder),
+            "store": self.store.url,
+            "images": len(self.catalog),
+            "excluded": len(self.store.excluded_rows()),
+            "graded": int((self.known_grades() >= 0).sum()),
+            "answers": answers,
+            "budget": self.budget,
+            "open pairs": self.store.open_pair_count(),
+            "annotators": {c.annotator: c.answers for c in self.store.counts()},
+            "models": len(models),
+            "newest model": newest.path if newest else None,
+            "new log entries since": new_answers,
+            "accuracy": self.accuracy().sentence if newest else None,
+            "strategy": self.config.ask.strategy,
+        }
+        if not answers:
+            state["next"] = f"answer some pairs: steelyard serve {self.folder}"
+        elif newest is None or new_answers >= self.config.trainer:
+            state["next"] = f"train: steelyard train {self.folder} (the page does it by itself)"
+        else:
+            state["next"] = f"go on answering: steelyard serve {self.folder}"
+        return state
+
+    def _newest_model(self) -> Model:
+        newest = self.store.newest_model()
+        if newest is None:
+            raise StudyError(f"there is no model yet; train one with: steelyard train {self.folder}")
+        return newest
+
+    def _newest_posterior(self) -> Posterior:
+        newest = self._newest_model()
+        belief = self._belief
+        if belief.model is not None and belief.model.id == newest.id and belief.start is not None:
+            return belief.start
+        return load_posterior(self.folder / newest.path)
+
+    def _estimate(self, posterior: Posterior, answers: AnswerArrays) -> tuple[float, float, float, int]:
+        reserved = answers.reserved & ~np.isnan(answers.labels)
+        pairs, labels = answers.pairs[reserved], answers.labels[reserved]
+        if self._teaches_reserved() and posterior.kind == "laplace":
+            return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
+        return estimate_accuracy(posterior.difference(pairs)[0], labels)
+
+
+def _store_url(folder: Path, config: StudyConfig) -> str:
+    return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
+
+
+def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:
+    groups, grades = catalog.groups, catalog.grades
+    store.add_images(
+        (
+            NewImage(
+                row, str(id), str(path), None if groups is None else str(groups[row]),
+                None if grades is None or grades[row] < 0 else int(grades[row]),
+            )
+            for row, (id, path) in enumerate(zip(catalog.ids, catalog.paths, strict=True))
+        ),
+        progress=progress,
+    )  # fmt: skip
+
+
+def _score_table(catalog: Catalog, posterior: Posterior, *, ordered: bool = True) -> pd.DataFrame:
+    import pandas as pd
+
+    mean, std = posterior.mean, np.sqrt(posterior.variance)
+    rank = np.empty(len(mean), dtype=np.int64)
+    rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
+    table = pd.DataFrame(
+        {
+            "image": [str(id) for id in catalog.ids],
+            "path": [str(path) for path in catalog.paths],
+            "score": mean,
+            "uncertainty": std,
+            "low": mean - 1.96 * std,
+            "high": mean + 1.96 * std,
+            "rank": rank,
+        }
+    )
+    return table.sort_values("rank", ignore_index=True) if ordered else table
