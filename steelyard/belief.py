@@ -114,7 +114,14 @@ def load_posterior(folder: Path) -> Posterior:
             arrays = {name: file.get_tensor(name) for name in ("offset", "weights", "covariance", "tau")}
         rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise StudyError(f"the model in {folder} cannot be read ({error}); train again with: steelyard train") from error
+        raise StudyError(
+            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
     return Posterior(
-        arrays["offset"], rows, arrays["weights"], arrays["covariance"], kind=kind, tau=float(arrays["tau"][0])
+        arrays["offset"],
+        rows,
+        arrays["weights"],
+        arrays["covariance"],
+        kind=kind,
+        tau=float(arrays["tau"][0]),
     )

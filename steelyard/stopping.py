@@ -105,7 +105,12 @@ def advise(
     estimate, low, high, n = accuracy
     if n == 0:
         return AccuracyEstimate(
-            None, None, None, 0, False, "No random pair has been answered yet, so accuracy cannot be estimated."
+            None,
+            None,
+            None,
+            0,
+            False,
+            "No random pair has been answered yet, so accuracy cannot be estimated.",
         )
     text = f"About {estimate:.0%} of unseen pairs are ordered as people order them ({low:.0%}–{high:.0%}, from {n} random pairs)."
     flat = len(earlier) >= 4 and n >= _ENOUGH and max(earlier[-3:]) - earlier[-4] < _PLATEAU

@@ -26,9 +26,19 @@ from steelyard.belief import Belief, load_posterior, save_posterior
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
 from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
-from steelyard.pairs import Answer, Pair
+from steelyard.pairs import Answer, Pair, PairSet
 from steelyard.stopping import AccuracyEstimate, advise, estimate_accuracy, left_out_differences
-from steelyard.store.records import AnswerArrays, Model, NewComparison, NewGrade, NewImage, NewModel, NewPair, Recorded, new_id
+from steelyard.store.records import (
+    AnswerArrays,
+    Model,
+    NewComparison,
+    NewGrade,
+    NewImage,
+    NewModel,
+    NewPair,
+    Recorded,
+    new_id,
+)
 from steelyard.store.store import Store
 
 if TYPE_CHECKING:
@@ -114,8 +124,12 @@ class Study:
         if (place / "study.toml").exists():
             raise StudyError(f"{place} is a study already; open it, or choose another folder")
         if len(catalog) < 2:
-            raise StudyError(f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more")
-        settings = (config or study_config(preset)).with_changes(**{"name": (config.name if config else "") or place.name, **changes})
+            raise StudyError(
+                f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more"
+            )
+        settings = (config or study_config(preset)).with_changes(
+            **{"name": (config.name if config else "") or place.name, **changes}
+        )
         place.mkdir(parents=True, exist_ok=True)
         catalog.save(place / "catalog.arrow")
         store = Store.open(_store_url(place, settings))
@@ -137,11 +151,20 @@ class Study:
         """
         place = Path(folder)
         if not (place / "study.toml").exists():
-            raise StudyError(f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR")
+            raise StudyError(
+                f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR"
+            )
         config = StudyConfig.load(place / "study.toml")
         if not (place / "catalog.arrow").exists():
-            raise StudyError(f"{place / 'catalog.arrow'} is missing; restore it, or make the study anew beside this one")
-        return cls(place, config, Catalog.open(place / "catalog.arrow"), Store.open(_store_url(place, config), create=False))
+            raise StudyError(
+                f"{place / 'catalog.arrow'} is missing; restore it, or make the study anew beside this one"
+            )
+        return cls(
+            place,
+            config,
+            Catalog.open(place / "catalog.arrow"),
+            Store.open(_store_url(place, config), create=False),
+        )
 
     def close(self) -> None:
         """Let go of the database."""
@@ -224,7 +247,9 @@ class Study:
         try:
             said = Answer(answer)
         except ValueError:
-            raise StudyError(f"an answer is one of {', '.join(a.value for a in Answer)}; not {answer!r}") from None
+            raise StudyError(
+                f"an answer is one of {', '.join(a.value for a in Answer)}; not {answer!r}"
+            ) from None
         comparison = NewComparison(
             pair.id, annotator, said, pair.left, pair.right, shown_at, answered_at, id or new_id(), supersedes, note,
             source,  # type: ignore[arg-type]  # checked by the store
@@ -233,9 +258,13 @@ class Study:
 
     def undo(self, comparison: str, *, annotator: str = "you", id: str | None = None) -> Recorded:
         """Take an answer back; the pair is handed to the same annotator again, sides unchanged."""
-        return self.store.undo(comparison, annotator, id=id or new_id(), lease_seconds=self.config.ask.lease_seconds)
+        return self.store.undo(
+            comparison, annotator, id=id or new_id(), lease_seconds=self.config.ask.lease_seconds
+        )
 
-    def tell_grade(self, image: str, grade: int, *, annotator: str = "you", id: str | None = None, **times: Any) -> Recorded:
+    def tell_grade(
+        self, image: str, grade: int, *, annotator: str = "you", id: str | None = None, **times: Any
+    ) -> Recorded:
         """Record an absolute grade of one image.
 
         Raises:
@@ -252,26 +281,28 @@ class Study:
 
         belief = self._belief.refresh()
         ask = self.config.ask
-        posterior = belief.posterior
-        name = strategy or (ask.strategy if posterior is not None else ask.start)
+        name = strategy or (ask.strategy if belief.posterior is not None else ask.start)
         options: dict[str, Any] = {"noise": ask.noise, "reselect": ask.reselect}
         if name in ("spread", "coreset"):
             options["features"] = self._flat_inputs(progress)
-        rng = np.random.default_rng([self.config.seed, len(belief.taken), 1])
+        pool, posterior, taken = self._pool()
+        if pool is not None and "features" in options:
+            options["features"] = options["features"][pool]
         choice = choose(
-            name, posterior, n, taken=self._blocked(), rng=rng,
+            name, posterior, n, taken=taken, rng=np.random.default_rng([self.config.seed, len(belief.taken), 1]),
             random_share=ask.random_share, repeat_share=ask.repeat_share if len(belief.taken) else 0.0,
             options=options,
         )  # fmt: skip
+        pairs = choice.pairs if pool is None else pool[choice.pairs]
         number = len(self.store.models())
-        repeats = self._repeat_numbers(choice.pairs, choice.roles)
+        repeats = self._repeat_numbers(pairs, choice.roles)
         new = [
             NewPair(
                 int(i), int(j), number, "random" if role == "random" else name, reason, float(score),
                 reserved=role == "random", raters=ask.raters, repeat=repeat,
             )
             for (i, j), role, reason, score, repeat in zip(
-                choice.pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
+                pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
             )
         ]  # fmt: skip
         ids = self.store.add_pairs(new)
@@ -295,17 +326,25 @@ class Study:
             return max(missing, start)
         return max(missing, round(ask.round_share * images)) if ask.mode == "rounds" else missing
 
-    def _blocked(self) -> Any:
-        """Pairs that may not be chosen: taken ones, and any with an excluded image."""
-        excluded = self.store.excluded_rows()
-        taken = self._belief.taken
-        return taken if not len(excluded) else taken.without_images(excluded)
+    def _pool(self) -> tuple[NDArray[np.int64] | None, Posterior | None, PairSet]:
+        """Rows that may be asked about (None: all), and the belief about them; excluded images are left out."""
+        belief, excluded = self._belief, self.store.excluded_rows()
+        if not len(excluded):
+            return None, belief.posterior, belief.taken
+        rows = np.setdiff1d(np.arange(len(self.catalog)), excluded)
+        place = np.full(len(self.catalog), -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        old = place[belief.taken.to_array()]
+        taken = PairSet(len(rows), old[(old >= 0).all(axis=1)])
+        return rows, None if belief.posterior is None else belief.posterior.rows(rows), taken
 
     def _repeat_numbers(self, pairs: NDArray[np.int64], roles: Sequence[str]) -> list[int]:
         numbers = []
         for (i, j), role in zip(pairs.tolist(), roles, strict=True):
             repeat = 0
-            while role == "repeat" and self.store.find_pair(str(self.catalog.ids[i]), str(self.catalog.ids[j]), repeat):
+            while role == "repeat" and self.store.find_pair(
+                str(self.catalog.ids[i]), str(self.catalog.ids[j]), repeat
+            ):
                 repeat += 1
             numbers.append(repeat)
         return numbers
@@ -330,7 +369,9 @@ class Study:
         if not self._teaches_reserved():
             keep &= ~answers.reserved
         if not keep.any():
-            raise StudyError("there are no answers to learn from yet; answer some pairs (steelyard serve) or import some")
+            raise StudyError(
+                "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
+            )
         number = len(self.store.models())
         folder = self.folder / "models" / f"round-{number:03d}"
         working = folder.with_name(folder.name + ".new")
@@ -369,7 +410,9 @@ class Study:
         if self._inputs is None:
             from steelyard.ranker.model import ranker_inputs
 
-            self._inputs = ranker_inputs(self.catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
+            self._inputs = ranker_inputs(
+                self.catalog, self.config.ranker, cache=self.folder / "cache", progress=progress
+            )
         return self._inputs
 
     def _flat_inputs(self, progress: Progress | None = None) -> NDArray[Any]:
@@ -449,7 +492,11 @@ class Study:
         posterior = ranker.posterior(picture_inputs(rgb[None], self.config.ranker))
         score = float(posterior.mean[0])
         others = self._newest_posterior().mean
-        return {"score": score, "uncertainty": float(np.sqrt(posterior.variance[0])), "rank": int((others > score).sum()) + 1}
+        return {
+            "score": score,
+            "uncertainty": float(np.sqrt(posterior.variance[0])),
+            "rank": int((others > score).sum()) + 1,
+        }
 
     def grade(self, *, method: str = "ordinal") -> pd.DataFrame:
         """Scores turned into grades: the columns of `score` plus `grade`, `grade_low`, `grade_high` and `known`.
@@ -478,9 +525,13 @@ class Study:
         known = self.known_grades()
         rows = np.flatnonzero(known >= 0)
         if not names:
-            raise StudyError("no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page")
+            raise StudyError(
+                "no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page"
+            )
         if method != "round" and len(np.unique(known[rows])) < 2:
-            raise StudyError(f"{len(rows)} images with a known grade are too few: grade images of two or more grades first")
+            raise StudyError(
+                f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
+            )
         return GradeScale.fit(self._newest_posterior().mean[rows], known[rows], len(names), method=method)
 
     def suggest_grading(self, n: int = 10) -> list[str]:
@@ -493,14 +544,18 @@ class Study:
             ordered = free[np.argsort(posterior.mean[free], kind="stable")]
             parts = np.array_split(ordered, min(n, len(ordered)) or 1)
             variance = posterior.variance
-            chosen = np.array([part[np.argmax(variance[part])] for part in parts if len(part)], dtype=np.int64)
+            chosen = np.array(
+                [part[np.argmax(variance[part])] for part in parts if len(part)], dtype=np.int64
+            )
         return [str(self.catalog.ids[row]) for row in chosen]
 
     def accuracy(self) -> AccuracyEstimate:
         """How many unseen pairs are ordered right, with its interval, and whether to stop."""
         models = self.store.models()
         answers = self.store.effective_arrays()
-        accuracy = self._estimate(self._newest_posterior(), answers) if models else (np.nan, np.nan, np.nan, 0)
+        accuracy = (
+            self._estimate(self._newest_posterior(), answers) if models else (np.nan, np.nan, np.nan, 0)
+        )
         earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
         return advise(accuracy, answers=len(answers), budget=self.budget, earlier=earlier)
 
