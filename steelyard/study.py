@@ -566,11 +566,11 @@ class Study:
 
     def agreement(self) -> dict[str, Any]:
         """How well answers agree: between people, with themselves, and with the model."""
-        from steelyard.evaluate.agreement import agreement_of
+        from steelyard.evaluate.consistency import consistency
 
         answers = self.store.effective_arrays()
         posterior = self.posterior
-        return agreement_of(
+        return consistency(
             answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
             None if posterior is None else posterior.difference(answers.pairs)[0],
         )  # fmt: skip
