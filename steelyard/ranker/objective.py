@@ -1,0 +1,206 @@
+"""What the training loop minimises: comparisons (P3, P6) or grades, and the images they are about.
+
+An objective knows the loss of some of its examples under their draws, and how good a network is on validation data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from steelyard.config import RankerConfig
+from steelyard.errors import RankerError
+from steelyard.ranker.augment import augment
+from steelyard.ranker.dropout import draw_for_pairs
+from steelyard.ranker.loss import grade_loss, graded, rank_net, rao_kupper
+from steelyard.ranker.network import Network
+
+__all__ = ["Comparisons", "Grades", "Images", "Objective", "checked_grades", "checked_pairs"]
+
+Images = NDArray[Any]
+
+
+class Objective(Protocol):
+    size: int
+    held: Any
+
+    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        """Mean loss of the chosen examples, how many of them were right, out of how many that can be."""
+
+    def validate(self, module: Any) -> tuple[float, float]:
+        """Loss and accuracy on validation data with mean weights; NaN, NaN where there is none."""
+
+
+class _Inputs:
+    """Images as the network wants them; feature rows and frozen stages are done once, for all rows that are used."""
+
+    def __init__(
+        self, network: Network, images: Images, used: NDArray[np.int64], config: RankerConfig
+    ) -> None:
+        self.network, self.images = network, images
+        self.start = 0 if config.augment else network.cacheable_stages()
+        self.used = np.unique(used) if self.start or network.pixels is None else None
+        self.kept: Tensor | None = None
+
+    def __call__(self, distinct: NDArray[np.int64]) -> Tensor:
+        if self.used is None:
+            return self.network.prepare(self.images[distinct])
+        if self.kept is None:  # only now, because by now the network is on its device
+            with torch.no_grad():
+                blocks = [
+                    self.network.through(
+                        self.network.prepare(self.images[self.used[at : at + 256]]), self.start
+                    )
+                    for at in range(0, len(self.used), 256)
+                ]
+            self.kept = torch.cat(blocks).cpu()
+        return self.kept[torch.from_numpy(np.searchsorted(self.used, distinct))].to(
+            self.network.last.weight.device
+        )
+
+    def scores(self, module: Any, rows: NDArray[np.int64], batch: int) -> tuple[Tensor, NDArray[np.int64]]:
+        """Outputs with mean weights for the distinct images among rows, and where each row is among them."""
+        distinct, where = np.unique(rows, return_inverse=True)
+        with torch.no_grad():
+            parts = [
+                module(self(distinct[at : at + batch]), start=self.start)
+                for at in range(0, len(distinct), batch)
+            ]
+        return torch.cat(parts).float().cpu(), where
+
+
+class Comparisons:
+    """P3, with P6 where there are grades."""
+
+    def __init__(
+        self,
+        network: Network,
+        images: Images,
+        pairs: NDArray[np.int64],
+        answers: NDArray[np.float64],
+        held: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
+        grades: NDArray[np.float32] | None,
+        config: RankerConfig,
+    ) -> None:
+        self.network, self.config, self.size = network, config, len(pairs)
+        self.pairs, self.answers, self.held, self.grades = pairs, answers, held, grades
+        used = pairs if held is None else np.concatenate([pairs, held[0]])
+        self.inputs = _Inputs(network, images, used, config)
+
+    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        pairs, answers = self.pairs[chosen], self.answers[chosen]
+        distinct, rows = np.unique(pairs.T, return_inverse=True)
+        x = _augmented(self.inputs(distinct), seed, self.config)
+        # P9: rows are all left and then all right images; row k and row n + k meet draw k.
+        draws = torch.arange(len(pairs)).repeat(2)
+        with draw_for_pairs(self.network, seed, draw_index=draws):
+            scores = module(x, torch.from_numpy(rows.reshape(-1)).to(x.device), start=self.inputs.start)
+        scores = scores.float().view(2, -1).T
+        loss = self._by_pair(scores, pairs, answers).mean()
+        return loss, *_ordered(scores, answers)
+
+    def validate(self, module: Any) -> tuple[float, float]:
+        if self.held is None:
+            return math.nan, math.nan
+        pairs, answers = self.held
+        each, where = self.inputs.scores(module, pairs, 2 * self.config.batch_size)
+        scores = each[torch.from_numpy(where.reshape(pairs.shape))].to(self.network.last.weight.device)
+        with torch.no_grad():
+            loss = self._by_pair(scores, pairs, answers).mean().item()
+        right, counted = _ordered(scores, answers)
+        return loss, right / counted if counted else math.nan
+
+    def _by_pair(self, scores: Tensor, pairs: NDArray[np.int64], answers: NDArray[np.float64]) -> Tensor:
+        labels = torch.from_numpy(answers).to(scores)
+        difference = scores[:, 0] - scores[:, 1]
+        tau = self.network.tau
+        loss = rank_net(difference, labels) if tau is None else rao_kupper(difference, labels, tau)
+        if self.grades is not None:
+            loss = loss + graded(scores, torch.from_numpy(self.grades[pairs]).to(scores))
+        return loss
+
+
+class Grades:
+    """Cross-entropy on grades."""
+
+    def __init__(
+        self,
+        network: Network,
+        images: Images,
+        rows: NDArray[np.int64],
+        grades: NDArray[np.int64],
+        held: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
+        config: RankerConfig,
+    ) -> None:
+        self.network, self.config, self.size = network, config, len(rows)
+        self.rows, self.grades, self.held = rows, grades, held
+        used = rows if held is None else np.concatenate([rows, held[0]])
+        self.inputs = _Inputs(network, images, used, config)
+
+    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        x = _augmented(self.inputs(self.rows[chosen]), seed, self.config)
+        with draw_for_pairs(self.network, seed, draw_index=torch.arange(len(chosen))):
+            logits = module(x, start=self.inputs.start).float()
+        grades = torch.from_numpy(self.grades[chosen]).to(logits.device)
+        right = int((logits.argmax(dim=1) == grades).sum())
+        return grade_loss(logits, grades).mean(), right, len(chosen)
+
+    def validate(self, module: Any) -> tuple[float, float]:
+        if self.held is None:
+            return math.nan, math.nan
+        each, where = self.inputs.scores(module, self.held[0], 2 * self.config.batch_size)
+        logits, grades = each[torch.from_numpy(where.reshape(-1))], torch.from_numpy(self.held[1])
+        accuracy = (logits.argmax(dim=1) == grades).double().mean().item()
+        return grade_loss(logits, grades).mean().item(), accuracy
+
+
+def _augmented(x: Tensor, seed: tuple[int, ...], config: RankerConfig) -> Tensor:
+    if not config.augment:
+        return x
+    state = int(np.random.SeedSequence((2, *seed)).generate_state(1, np.uint64)[0])
+    return augment(x, torch.Generator().manual_seed(state))
+
+
+def _ordered(scores: Tensor, answers: NDArray[np.float64]) -> tuple[int, int]:
+    """How many pairs without a tie are ordered as answered, of how many."""
+    difference = (scores[:, 0] - scores[:, 1]).detach().cpu().numpy()
+    return int(((difference * (answers - 0.5)) > 0).sum()), int((answers != 0.5).sum())
+
+
+def checked_pairs(
+    pairs: ArrayLike, answers: ArrayLike, size: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    rows, labels = np.asarray(pairs), np.asarray(answers, dtype=np.float64)
+    if rows.size == 0:
+        rows = np.empty((0, 2), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer):
+        raise RankerError(f"pairs are whole numbers of shape (n, 2), not {rows.dtype} of shape {rows.shape}")
+    if labels.shape != (len(rows),):
+        raise RankerError(f"{len(rows)} pairs need {len(rows)} answers, not an array of shape {labels.shape}")
+    bad = labels[~np.isin(labels, (0.0, 0.5, 1.0))]
+    if len(bad):
+        raise RankerError(f"an answer is 1, 0.5 or 0 (P1), not {bad[0]}")
+    outside = rows[((rows < 0) | (rows >= size)).any(axis=1)]
+    if len(outside):
+        raise RankerError(f"pair {tuple(outside[0].tolist())} is outside the {size} images")
+    return rows.astype(np.int64), labels
+
+
+def checked_grades(
+    rows: ArrayLike, grades: ArrayLike, size: int, outputs: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    index, codes = np.asarray(rows, dtype=np.int64), np.asarray(grades, dtype=np.int64)
+    if index.ndim != 1 or index.shape != codes.shape:
+        raise RankerError(f"rows and grades are of one length, not {index.shape} and {codes.shape}")
+    if len(index) and (index.min() < 0 or index.max() >= size):
+        raise RankerError(
+            f"row {int(index.min() if index.min() < 0 else index.max())} is outside the {size} images"
+        )
+    if len(codes) and (codes.min() < 0 or codes.max() >= outputs):
+        raise RankerError(f"grades are codes 0 … {outputs - 1}, not {codes.min()} … {codes.max()}")
+    return index, codes
