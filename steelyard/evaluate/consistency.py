@@ -88,7 +88,8 @@ def _within(
     again: dict[int, list[bool]] = defaultdict(list)
     for people in by_pair.values():
         for code, said in people.items():
-            again[code].extend(said[0] == later for later in said[1:])
+            if len(said) > 1:
+                again[code].extend(said[0] == later for later in said[1:])
     if not again:
         return None
     return {
