@@ -1,0 +1,70 @@
+"""A table on disk: an Arrow IPC file, written whole or not at all, opened as a memory map."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.errors import CatalogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["open_table", "recall_path", "remember_path", "save_table"]
+
+
+def save_table(table: pa.Table, path: Path, meta: dict[str, str]) -> None:
+    """Write a table and what it says about itself.
+
+    Raises:
+        CatalogError: the file cannot be written; what was there before is still there.
+    """
+    import pyarrow as pa
+
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    table = table.replace_schema_metadata(meta)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            with pa.ipc.new_file(file, table.schema) as writer:
+                # One block, so that every column is one piece of memory when it is mapped.
+                writer.write_table(table, max_chunksize=max(1, len(table)))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise CatalogError(f"cannot write the catalog {path}: {error.strerror or error}") from error
+
+
+def open_table(path: Path) -> tuple[pa.Table, dict[str, str]]:
+    """Map a table; no value is read.
+
+    Raises:
+        CatalogError: there is no such file, or it is no Arrow file or damaged.
+    """
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        return table, {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    except FileNotFoundError:
+        raise CatalogError(f"there is no catalog {path}") from None
+    except (OSError, ValueError) as error:  # Arrow's own errors are ValueErrors
+        raise CatalogError(f"{path} is not a catalog or is damaged: {error}") from error
+
+
+def remember_path(path: Path | None, folder: Path) -> str:
+    """A path as it is kept in a file of this folder: relative if it lies below, so that both can move together."""
+    if path is None:
+        return ""
+    full = path.absolute()
+    return f"./{full.relative_to(folder).as_posix()}" if full.is_relative_to(folder) else str(full)
+
+
+def recall_path(text: str, folder: Path) -> Path | None:
+    """The inverse of `remember_path`, in the folder where the file is now."""
+    if not text:
+        return None
+    return folder / text[2:] if text.startswith("./") else Path(text)

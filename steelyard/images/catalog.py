@@ -1,0 +1,531 @@
+"""What is compared: id, path, group, grade – columnar, memory-mapped.
+
+A catalog is a table in Arrow's memory layout. Saved, it is an Arrow IPC file that any Arrow reader opens; opened, it
+is a memory map, so that a million rows cost neither time nor memory until somebody looks at them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steelyard.errors import CatalogError, ImageError
+from steelyard.images.arrays import main_array, open_array, save_array
+from steelyard.images.arrow_file import open_table, recall_path, remember_path, save_table
+from steelyard.images.decode import RGB, OnError, Progress, Reading, decode, read_many
+from steelyard.images.files import find_images, in_threads, look_at, look_at_all
+from steelyard.images.report import CatalogReport, Duplicate, Noticed
+from steelyard.images.strings import Strings, hex_view
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from steelyard.images.files import Looking
+
+__all__ = ["Catalog", "Relocated"]
+
+Kind: TypeAlias = Literal["files", "pixels", "npz", "features"]
+_FORMAT = "1"
+
+
+class Relocated(NamedTuple):
+    """What `Catalog.relocate` found.
+
+    Attributes:
+        catalog: the catalog with the new root and the new paths.
+        moved: number of images whose path changed.
+        missing: paths (as they were) of images whose bytes are nowhere below the new root; they keep their rows.
+    """
+
+    catalog: Catalog
+    moved: int
+    missing: tuple[str, ...]
+
+
+class Catalog:
+    """Images with a stable id, in rows.
+
+    Make one with `from_folder`, `from_grades`, `from_csv`, `from_limuc`, `from_hyperkvasir`, `from_medmnist`,
+    `from_features`, `from_arrays`, or `open` a saved one. A catalog does not change: `subset`, `with_root` and
+    `relocate` return another.
+
+    Attributes:
+        root: folder that `paths` are relative to; None where there are no files.
+        grade_names: the grades in order; a grade's code is its position here.
+        report: what was left out or noticed while it was made.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        *,
+        kind: Kind = "files",
+        root: Path | None = None,
+        source: Path | None = None,
+        grade_names: Sequence[str] = (),
+        report: CatalogReport | str | None = None,
+        array: NDArray[Any] | None = None,
+        max_megapixels: float = 100.0,
+    ) -> None:
+        """From columns; the `from_…` constructors are the usual way.
+
+        Args:
+            table: columns `id`, `path` and, where known, `group`, `grade`, `split`, `frame`, `row`.
+            kind: where pixels come from.
+            root: folder of the files.
+            source: the NumPy file of `npz`, `pixels` and `features`.
+            grade_names: in order.
+            report: as an object or as its JSON.
+            array: the pixels or features themselves, where they are in no file yet.
+            max_megapixels: a larger picture is not read.
+        """
+        self._table = table.combine_chunks()
+        self.kind: Kind = kind
+        self.root = root
+        self.source = source
+        self.grade_names = tuple(grade_names)
+        self.max_megapixels = max_megapixels
+        self._report = report if report is not None else CatalogReport()
+        self._array = array
+        self._splits: dict[str, NDArray[Any]] = {}
+        self._order: NDArray[np.int64] | None = None
+        self._lock = threading.Lock()
+        try:
+            self._keys = hex_view(self._column("id"))
+        except (ValueError, AttributeError) as error:
+            raise CatalogError(f"ids are 32 hex digits each: {error}") from error
+
+    # Making one. Layouts make catalogs, so they are imported when one is made.
+
+    @classmethod
+    def from_folder(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
+        """All images below a folder; see `layouts.from_folder`."""
+        from steelyard.images import layouts
+
+        return layouts.from_folder(root, **options)
+
+    @classmethod
+    def from_grades(
+        cls, root: str | Path, *, grade_names: Sequence[str] | None = None, **options: Unpack[Looking]
+    ) -> Catalog:
+        """A folder of grade folders; see `layouts.from_grades`."""
+        from steelyard.images import layouts
+
+        return layouts.from_grades(root, grade_names=grade_names, **options)
+
+    @classmethod
+    def from_csv(
+        cls,
+        csv: str | Path,
+        root: str | Path | None = None,
+        *,
+        grade_names: Sequence[str] | None = None,
+        **options: Unpack[Looking],
+    ) -> Catalog:
+        """A CSV with the columns `image` and, optionally, `grade` and `group`; see `layouts.from_csv`."""
+        from steelyard.images import layouts
+
+        return layouts.from_csv(csv, root, grade_names=grade_names, **options)
+
+    @classmethod
+    def from_limuc(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
+        """The LIMUC data set as it is published; see `layouts.from_limuc`."""
+        from steelyard.images import layouts
+
+        return layouts.from_limuc(root, **options)
+
+    @classmethod
+    def from_hyperkvasir(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
+        """HyperKvasir's ulcerative colitis folders; see `layouts.from_hyperkvasir`."""
+        from steelyard.images import layouts
+
+        return layouts.from_hyperkvasir(root, **options)
+
+    @classmethod
+    def from_medmnist(cls, npz: str | Path) -> Catalog:
+        """A MedMNIST `.npz`, its three parts together; see `layouts.from_medmnist`."""
+        from steelyard.images import layouts
+
+        return layouts.from_medmnist(npz)
+
+    @classmethod
+    def from_features(
+        cls,
+        matrix: str | Path | NDArray[Any],
+        labels: str | Path | None = None,
+        *,
+        root: str | Path | None = None,
+        grade_names: Sequence[str] | None = None,
+    ) -> Catalog:
+        """A precomputed feature matrix, with a labels CSV of as many rows; see `layouts.from_features`."""
+        from steelyard.images import layouts
+
+        return layouts.from_features(matrix, labels, root=root, grade_names=grade_names)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: NDArray[np.uint8],
+        *,
+        groups: Sequence[str] | None = None,
+        grades: ArrayLike | None = None,
+        grade_names: Sequence[str] = (),
+        root: str | Path | None = None,
+    ) -> Catalog:
+        """Pictures in memory; see `layouts.from_arrays`."""
+        from steelyard.images import layouts
+
+        return layouts.from_arrays(images, groups=groups, grades=grades, grade_names=grade_names, root=root)
+
+    # What the rows say
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        grades = f", grades {' < '.join(self.grade_names)}" if self.grade_names else ""
+        return f"Catalog({len(self):,} images, {self.kind} in {self.root or self.source or 'memory'}{grades})"
+
+    @property
+    def ids(self) -> Strings:
+        """Ids: 32 hex digits each, no two alike."""
+        return Strings(self._column("id"))
+
+    @property
+    def paths(self) -> Strings:
+        """Paths relative to `root`, with forward slashes; a DICOM frame is `file.dcm#3`."""
+        return Strings(self._column("path"))
+
+    @property
+    def groups(self) -> Strings | None:
+        """The group (patient) of each image, or None where no image has one."""
+        return Strings(self._column("group")) if self._has("group") else None
+
+    @property
+    def group_codes(self) -> NDArray[np.int64] | None:
+        """The groups as numbers 0 … without making strings, or None."""
+        if not self._has("group"):
+            return None
+        return np.asarray(self._column("group").indices.to_numpy(), dtype=np.int64)
+
+    @property
+    def grades(self) -> NDArray[np.int64] | None:
+        """Code of each image's grade, −1 where unknown; None where no image has one."""
+        return self._numbers("grade") if self._has("grade") else None
+
+    @property
+    def official_split(self) -> Strings | None:
+        """`train`, `val` or `test` as a MedMNIST file had it, or None."""
+        return Strings(self._column("split")) if self._has("split") else None
+
+    @property
+    def features(self) -> NDArray[Any] | None:
+        """The precomputed matrix, shape (N, D): a memory map, unless rows were taken out of it. None without one."""
+        if self.kind != "features":
+            return None
+        rows, matrix = self._numbers("row"), self._load_array()
+        if len(rows) == len(matrix) and np.array_equal(rows, np.arange(len(matrix))):
+            return matrix
+        return np.asarray(matrix[rows])
+
+    @property
+    def report(self) -> CatalogReport:
+        """What was left out or noticed while the catalog was made."""
+        if isinstance(self._report, str):
+            self._report = CatalogReport.from_json(self._report)
+        return self._report
+
+    def duplicates(self) -> tuple[Duplicate, ...]:
+        """Images left out because another has the same bytes."""
+        return self.report.duplicates
+
+    # Finding rows
+
+    def index_of(self, id: str) -> int:
+        """The row of an id.
+
+        Raises:
+            CatalogError: no image has this id.
+        """
+        return int(self.rows_of([id])[0])
+
+    def rows_of(self, ids: ArrayLike | Strings) -> NDArray[np.int64]:
+        """The rows of many ids at once, shape (n,).
+
+        Raises:
+            CatalogError: no image has one of the ids; names the first.
+        """
+        asked = np.asarray(ids)
+        if asked.dtype.kind == "O":
+            asked = asked.astype(np.str_)
+        if asked.size == 0:
+            return np.empty(0, dtype=np.int64)
+        try:
+            keys = asked.reshape(-1).astype("S")
+        except UnicodeEncodeError as error:
+            raise CatalogError(f"no image has an id like {error.object!r}: ids are 32 hex digits") from None
+        order = self._sorted()
+        at = np.searchsorted(self._keys, keys, sorter=order)
+        rows = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(keys), dtype=np.int64)
+        known = self._keys[rows] == keys if len(order) else np.zeros(len(keys), dtype=bool)
+        if not known.all():
+            unknown = keys[~known]
+            raise CatalogError(
+                f"{len(unknown)} of {len(keys)} ids are not in this catalog of {len(self):,} images, the first is "
+                f"'{unknown[0].decode()}': was it made from other files?"
+            )
+        return np.asarray(rows, dtype=np.int64)
+
+    def subset(self, rows: ArrayLike) -> Catalog:
+        """Some of the images, in the order given; `rows` are row numbers or a mask."""
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool:
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64).reshape(-1)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
+            raise CatalogError(f"a row is outside the {len(self)} images: {chosen.min()} … {chosen.max()}")
+        if len(np.unique(chosen)) != len(chosen):
+            raise CatalogError("a subset has each image once; a row was given twice")
+        table = self._table.take(chosen) if chosen.size else self._table.slice(0, 0)
+        return self._with(table)
+
+    def fingerprint(self) -> str:
+        """32 hex digits that change when an id, a grade, a group or the order of the rows does; not with the root."""
+        digest = hashlib.blake2b()
+        digest.update(json.dumps([len(self), self.grade_names]).encode())
+        digest.update(np.ascontiguousarray(self._keys).tobytes())
+        if self._has("grade"):
+            digest.update(b"grade")
+            digest.update(np.ascontiguousarray(self._numbers("grade")).tobytes())
+        if self._has("group"):
+            # Two catalogs may number the same groups differently: renumber by first appearance.
+            groups = self._column("group").cast("string").dictionary_encode()
+            digest.update(json.dumps(groups.dictionary.to_pylist()).encode())
+            digest.update(np.ascontiguousarray(groups.indices.to_numpy().astype("<i4")).tobytes())
+        return digest.hexdigest()[:32]
+
+    # Pixels
+
+    def read(self, row: int) -> RGB:
+        """The picture: uint8 RGB, shape (H, W, 3).
+
+        Raises:
+            ImageError: the file cannot be read, or the catalog has features only.
+        """
+        path = self.paths[row]
+        if self.kind == "files":
+            file, frame = self._file(row)
+            return decode(file, frame=max(frame, 1), max_megapixels=self.max_megapixels)
+        if self.kind == "features":
+            if self.root is None:
+                raise ImageError(
+                    path, "has no pixels: the catalog was made from features, without a folder of images"
+                )
+            return decode(self.root / path, max_megapixels=self.max_megapixels)
+        pixels = self._load_array(self.official_split[row] if self.official_split is not None else "")
+        picture = np.asarray(pixels[int(self._numbers("row")[row])])
+        return np.repeat(picture[:, :, None], 3, axis=2) if picture.ndim == 2 else np.array(picture)
+
+    def read_many(
+        self,
+        rows: ArrayLike | None = None,
+        *,
+        size: int | None = None,
+        on_error: OnError = "skip",
+        workers: int = 0,
+        progress: Progress | None = None,
+    ) -> Reading:
+        """Read images in threads, in order: (position in `rows`, RGB), with the bad ones in `failures`.
+
+        See `steelyard.images.decode.read_many`.
+        """
+        chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        return read_many(
+            len(chosen),
+            read=lambda position: self.read(int(chosen[position])),
+            size=size,
+            on_error=on_error,
+            workers=workers,
+            progress=progress,
+        )
+
+    def raw_path(self, row: int) -> Path | None:
+        """Absolute path of the image's file, or None where it has none of its own."""
+        if self.kind == "files" or (self.kind == "features" and self.root is not None):
+            return self._file(row)[0].absolute()
+        return None
+
+    def verify(self, *, workers: int = 0, progress: Progress | None = None) -> tuple[Noticed, ...]:
+        """Read every image once: what is missing, unreadable or no longer has the bytes it had."""
+
+        def one(row: int) -> Noticed | None:
+            path = self.paths[row]
+            try:
+                self.read(row)
+                if self.kind == "files":
+                    file, frame = self._file(row)
+                    found = look_at(file.parent, file.name)
+                    if self.ids[row] not in found.ids[max(frame, 1) - 1 : max(frame, 1)]:
+                        return Noticed(path, "has other bytes than when the catalog was made")
+            except ImageError as error:
+                return Noticed(path, error.reason)
+            return None
+
+        found = in_threads(one, range(len(self)), workers, progress, "images verified")
+        return tuple(noticed for noticed in found if noticed is not None)
+
+    # Moving
+
+    def with_root(self, root: str | Path) -> Catalog:
+        """The same catalog after its folder was moved; nothing is read."""
+        new = Path(root).absolute()
+        source = new / self.source.name if self.kind == "npz" and self.source is not None else self.source
+        return self._with(self._table, root=new, source=source)
+
+    def relocate(self, root: str | Path, *, workers: int = 0, progress: Progress | None = None) -> Relocated:
+        """Find the images again by their bytes, after they were moved or renamed below a new root.
+
+        Raises:
+            CatalogError: there is no such folder, or the catalog is not one of files.
+        """
+        import pyarrow as pa
+
+        if self.kind != "files":
+            raise CatalogError(f"only images in files can be found again, not {self.kind}; use with_root")
+        new = Path(root).absolute()
+        found = look_at_all(new, find_images(new).paths, workers=workers, progress=progress)
+        places: dict[str, str] = {}
+        for item in found:
+            if not isinstance(item, ImageError):
+                for frame, id in enumerate(item.ids, 1):
+                    places.setdefault(id, item.path + (f"#{frame}" if len(item.ids) > 1 else ""))
+        old = self.paths.tolist()
+        paths = [places.get(id, path) for id, path in zip(self.ids, old, strict=True)]
+        missing = tuple(path for id, path in zip(self.ids, old, strict=True) if id not in places)
+        table = self._table.set_column(
+            self._table.schema.get_field_index("path"), "path", pa.array(paths, pa.large_string())
+        )
+        moved = sum(a != b for a, b in zip(paths, old, strict=True))
+        return Relocated(self._with(table, root=new), moved, missing)
+
+    # Keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write the catalog as an Arrow IPC file, whole or not at all.
+
+        A root or NumPy file below the catalog's own folder is remembered relative to it, so that the folder can be
+        moved. Pixels or features that are in no file yet are written next to it.
+        """
+        import pyarrow as pa
+
+        target = Path(path).absolute()
+        table, source = self._table, self.source
+        if source is None and self._array is not None:
+            source = target.with_name(f"{target.stem}.{self.kind}.npy")
+            save_array(self._array[self._numbers("row")], source)
+            at = table.schema.get_field_index("row")
+            table = table.set_column(at, "row", pa.array(np.arange(len(self), dtype=np.int64)))
+        # The sorted order goes along, so that looking up an id never sorts again.
+        table = table.append_column("order", pa.array(self._sorted()))
+        meta = {
+            "steelyard.format": _FORMAT,
+            "steelyard.kind": self.kind,
+            "steelyard.root": remember_path(self.root, target.parent),
+            "steelyard.source": remember_path(source, target.parent),
+            "steelyard.grade_names": json.dumps(self.grade_names, ensure_ascii=False),
+            "steelyard.max_megapixels": repr(float(self.max_megapixels)),
+            "steelyard.report": self._report if isinstance(self._report, str) else self._report.to_json(),
+        }
+        save_table(table, target, meta)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Catalog:
+        """Map a saved catalog; nothing is copied, whatever its size.
+
+        Raises:
+            CatalogError: there is no such file or it is not a catalog.
+        """
+        place = Path(path).absolute()
+        table, meta = open_table(place)
+        if meta.get("steelyard.format") != _FORMAT:
+            raise CatalogError(
+                f"{place} is an Arrow file but not a catalog of format {_FORMAT} (it says "
+                f"{meta.get('steelyard.format', 'nothing')}); make it again or update Steelyard"
+            )
+        catalog = cls(
+            table.drop_columns(["order"]),
+            kind=meta["steelyard.kind"],  # type: ignore[arg-type]
+            root=recall_path(meta["steelyard.root"], place.parent),
+            source=recall_path(meta["steelyard.source"], place.parent),
+            grade_names=json.loads(meta["steelyard.grade_names"]),
+            report=meta["steelyard.report"],
+            max_megapixels=float(meta["steelyard.max_megapixels"]),
+        )
+        catalog._order = np.asarray(table.column("order").combine_chunks().to_numpy(), dtype=np.int64)
+        return catalog
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Locks do not travel to other processes, and mapped files are mapped again there.
+        state = self.__dict__.copy()
+        state.update(_lock=None, _keys=None, _splits={}, _array=self._array if self.source is None else None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._keys = hex_view(self._column("id"))
+
+    # Inside
+
+    def _has(self, name: str) -> bool:
+        return name in self._table.column_names
+
+    def _column(self, name: str) -> Any:
+        column = self._table.column(name)
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        return column.combine_chunks()
+
+    def _numbers(self, name: str) -> NDArray[np.int64]:
+        return np.asarray(self._column(name).to_numpy(), dtype=np.int64)
+
+    def _sorted(self) -> NDArray[np.int64]:
+        if self._order is None:
+            self._order = np.argsort(self._keys, kind="stable").astype(np.int64)
+        return self._order
+
+    def _file(self, row: int) -> tuple[Path, int]:
+        assert self.root is not None
+        path = self.paths[row]
+        frame = int(self._column("frame")[row].as_py()) if self._has("frame") else 0
+        return self.root / (path.removesuffix(f"#{frame}") if frame else path), frame
+
+    def _load_array(self, split: str = "") -> NDArray[Any]:
+        with self._lock:
+            if self._array is not None:
+                return self._array
+            if split not in self._splits:
+                assert self.source is not None
+                name = f"{split}_images" if self.kind == "npz" else main_array(self.source)
+                self._splits[split] = open_array(self.source, name)
+            return self._splits[split]
+
+    def _with(self, table: pa.Table, **changes: Any) -> Catalog:
+        values: dict[str, Any] = {
+            "kind": self.kind,
+            "root": self.root,
+            "source": self.source,
+            "grade_names": self.grade_names,
+            "report": self._report,
+            "array": self._array,
+            "max_megapixels": self.max_megapixels,
+        }
+        return Catalog(table, **(values | changes))

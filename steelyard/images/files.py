@@ -1,0 +1,236 @@
+"""Files below a folder: found, hashed, looked at – many at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+from steelyard.errors import CatalogError, ImageError
+from steelyard.images import dicom
+from steelyard.images.decode import OnError, Progress, decode, quiet, workers_for
+from steelyard.images.formats import HEAD_BYTES, describe, is_image_name, mislabelled, sniff
+from steelyard.images.report import Noticed
+
+__all__ = ["Found", "Looking", "Search", "content_id", "find_images", "in_threads", "look_at", "look_at_all"]
+
+_CHUNK = 1 << 20
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class Looking(TypedDict, total=False):
+    """How files are looked at when a catalog is made.
+
+    Attributes:
+        check: decode every image once, so that damaged ones are found now and not when they are needed.
+        on_error: `skip` a bad file with a line in the report, or `fail` with the first. Default: skip.
+        max_megapixels: a larger picture is taken for a decompression bomb. Default: 100.
+        workers: threads; 0 takes one a core.
+        progress: called after every file.
+    """
+
+    check: bool
+    on_error: OnError
+    max_megapixels: float
+    workers: int
+    progress: Progress | None
+
+
+@dataclass
+class Search:
+    """What lies below a folder.
+
+    Attributes:
+        paths: image files, relative to the folder, with forward slashes, sorted.
+        passed_over: number of other files by suffix.
+        bad: files that cannot even be named.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    bad: list[Noticed] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An image file that was looked at.
+
+    Attributes:
+        path: relative to the folder.
+        ids: one id – or one for each frame of a multi-frame DICOM file.
+        odd: in what way its name is misleading; empty when it is not.
+    """
+
+    path: str
+    ids: tuple[str, ...]
+    odd: str = ""
+
+
+def content_id(*parts: bytes | memoryview) -> str:
+    """The id of these bytes: the first 32 hex digits of their BLAKE2b hash.
+
+    >>> content_id(b"abc") == hashlib.blake2b(b"abc").hexdigest()[:32]
+    True
+    """
+    digest = hashlib.blake2b()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:32]
+
+
+def find_images(root: Path) -> Search:
+    """All image files below a folder, hidden ones left out, links followed but no circles.
+
+    A file is taken for an image by its suffix; one without a suffix if it starts like one (DICOM often has none).
+
+    Raises:
+        CatalogError: there is no such folder.
+    """
+    if not root.is_dir():
+        raise CatalogError(f"there is no folder {root}" + (" (it is a file)" if root.exists() else ""))
+    search = Search()
+    for folder, names in _walk(root):
+        for name in names:
+            path = f"{folder}{name}"
+            if name.startswith(".") or name == "DICOMDIR":
+                continue
+            if not is_image_name(name) and ("." in name or not _starts_like_an_image(root / path)):
+                search.passed_over[Path(name).suffix.lower()] += 1
+                continue
+            try:
+                path.encode("utf-8")
+            except UnicodeEncodeError:
+                shown = os.fsencode(path).decode("utf-8", "replace")
+                search.bad.append(Noticed(shown, "has a name that is not valid UTF-8: rename it"))
+                continue
+            search.paths.append(path)
+    search.paths.sort()
+    return search
+
+
+def look_at(root: Path, path: str, *, check: bool = False, max_megapixels: float = 100.0) -> Found:
+    """Hash one file and see what it is; with `check` also decode it.
+
+    Raises:
+        ImageError: missing, empty, not an image – with `check` also anything else that keeps it from being decoded.
+        MissingExtraError: DICOM without the `dicom` extra.
+    """
+    full = root / path
+    digest = hashlib.blake2b()
+    try:
+        if full.is_dir():
+            raise ImageError(path, "is a folder, not an image")
+        with full.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            digest.update(head)
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+            kind = sniff(head)
+            if not head:
+                raise ImageError(path, "is empty (0 bytes)")
+            if kind is None:
+                raise ImageError(path, f"is not an image: it is {describe(head)}")
+            frames = 1
+            if kind == "DICOM":
+                file.seek(0)
+                with quiet():
+                    frames = dicom.count_frames(file, path)
+    except FileNotFoundError:
+        raise ImageError(path, f"is missing: there is no such file below {root}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ImageError(path, f"cannot be read: {reason}") from error
+    if check:
+        for frame in range(1, frames + 1):
+            try:
+                decode(full, max_megapixels=max_megapixels, frame=frame)
+            except ImageError as error:
+                raise ImageError(path, error.reason) from error
+    if frames == 1:
+        ids: tuple[str, ...] = (digest.hexdigest()[:32],)
+    else:
+        ids = tuple(_frame_id(digest, frame) for frame in range(1, frames + 1))
+    return Found(path, ids, mislabelled(path, kind))
+
+
+def look_at_all(
+    root: Path,
+    paths: Sequence[str],
+    *,
+    check: bool = False,
+    on_error: OnError = "skip",
+    max_megapixels: float = 100.0,
+    workers: int = 0,
+    progress: Progress | None = None,
+) -> list[Found | ImageError]:
+    """`look_at` in threads: for each path what was found, or why nothing was.
+
+    Raises:
+        ImageError: the first bad file, when `on_error` is `fail`.
+        MissingExtraError: DICOM without the `dicom` extra.
+    """
+
+    def one(path: str) -> Found | ImageError:
+        try:
+            return look_at(root, path, check=check, max_megapixels=max_megapixels)
+        except ImageError as error:
+            if on_error == "fail":
+                raise
+            return error
+
+    return list(in_threads(one, paths, workers, progress, "files read"))
+
+
+def in_threads(
+    job: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    workers: int,
+    progress: Progress | None,
+    text: str,
+) -> Iterator[_Result]:
+    """The results in order; the first error ends it without waiting for what has not begun."""
+    with ThreadPoolExecutor(workers_for(workers), thread_name_prefix="files") as pool:
+        try:
+            # In blocks: a million futures at once would cost more memory than the hashes.
+            for start in range(0, len(items), 1024):
+                for done, result in enumerate(pool.map(job, items[start : start + 1024]), start + 1):
+                    yield result
+                    if progress is not None:
+                        progress(done, len(items), text)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _frame_id(digest: hashlib.blake2b, frame: int) -> str:
+    copy = digest.copy()
+    copy.update(f"#{frame}".encode())
+    return copy.hexdigest()[:32]
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Folders below the root as ("a/b/", file names), each real folder once."""
+    seen: set[tuple[int, int]] = set()
+    for folder, folders, names in os.walk(root, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__MACOSX")
+        relative = Path(folder).relative_to(root).as_posix()
+        yield ("" if relative == "." else f"{relative}/"), names
+
+
+def _starts_like_an_image(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return sniff(file.read(HEAD_BYTES)) is not None
+    except OSError:
+        return False

@@ -1,0 +1,179 @@
+"""The labels CSV – columns `image`, `grade`, `group` – and the order of grades."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.errors import CatalogError
+
+__all__ = ["Labels", "grade_codes", "order_grades", "read_labels"]
+
+_COLUMNS = ("image", "grade", "group")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The rows of a labels CSV.
+
+    Attributes:
+        images: what each row is about.
+        grades: as written, empty where none; None without such a column or without a single grade.
+        groups: as written, empty where none; None without such a column or without a single group.
+        lines: the line of the file on which each row ends.
+    """
+
+    images: list[str]
+    grades: list[str] | None
+    groups: list[str] | None
+    lines: list[int]
+
+
+def read_labels(path: str | Path) -> Labels:
+    """Read a labels CSV (comma, semicolon or tab; UTF-8).
+
+    Columns are found by their heading, whatever its case; columns that are not known are ignored; empty lines too.
+
+    Raises:
+        CatalogError: names the file, the row and the column that are wrong.
+    """
+    place = Path(path)
+    try:
+        text = place.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise CatalogError(f"there is no labels file {place}") from None
+    except UnicodeDecodeError as error:
+        raise CatalogError(f"{place} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from error
+    except OSError as error:
+        raise CatalogError(f"cannot read the labels {place}: {error.strerror}") from error
+    return parse_labels(text, str(place))
+
+
+def parse_labels(text: str, name: str = "labels") -> Labels:
+    """Read the text of a labels CSV; see `read_labels`."""
+    # strict: an open quote is an error instead of swallowing the rest of the file
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise CatalogError(f"{name}, line {reader.line_num}: not a CSV row ({error})") from error
+    if not rows:
+        raise CatalogError(f"{name} is empty: the first row names the columns image, grade, group")
+    _, heading = rows[0]
+    place = _find_columns([cell.strip().lower() for cell in heading], name)
+    columns: dict[str, list[str]] = {column: [] for column in place}
+    for line, row in rows[1:]:
+        if len(row) != len(heading):
+            raise CatalogError(f"{name}, line {line}: {len(row)} cells, but {len(heading)} columns ({row!r})")
+        for column, at in place.items():
+            columns[column].append(row[at].strip())
+        if not columns["image"][-1]:
+            raise CatalogError(f"{name}, line {line}, column image: empty")
+    lines = [line for line, _ in rows[1:]]
+    if not lines:
+        raise CatalogError(f"{name} has a heading but no rows")
+    seen: dict[str, int] = {}
+    for image, line in zip(columns["image"], lines, strict=True):
+        if seen.setdefault(image, line) != line:
+            raise CatalogError(
+                f"{name}, line {line}, column image: '{image}' was on line {seen[image]}; each image has one row"
+            )
+    grades, groups = columns.get("grade"), columns.get("group")
+    return Labels(
+        images=columns["image"],
+        grades=grades if grades and any(grades) else None,
+        groups=groups if groups and any(groups) else None,
+        lines=lines,
+    )
+
+
+def order_grades(labels: Iterable[str]) -> tuple[str, ...]:
+    """Grades in order: by value when all are numbers (or ranges such as 1-2, by their middle), else naturally.
+
+    >>> order_grades(["10", "9", "2"]), order_grades(["2", "1-2", "0-1", "1"]), order_grades(["T10", "T9"])
+    (('2', '9', '10'), ('0-1', '1', '1-2', '2'), ('T9', 'T10'))
+    """
+    names = sorted({label for label in labels if label})
+    values = {name: _value(name) for name in names}
+    if all(value is not None for value in values.values()):
+        return tuple(sorted(names, key=lambda name: (values[name] or 0.0, name)))
+    return tuple(sorted(names, key=_natural))
+
+
+def grade_codes(
+    labels: Sequence[str], names: Sequence[str] | None = None, *, where: str = "grades"
+) -> tuple[list[int], tuple[str, ...]]:
+    """Grades as written → codes and names; an empty one is −1. "2.0" is the grade "2".
+
+    Args:
+        labels: as written.
+        names: all grades in order, from the mildest; None orders those that occur.
+        where: what an error calls the place.
+
+    Raises:
+        CatalogError: a label is not among `names`, or a name occurs twice.
+    """
+    tidy = [_tidy(label) for label in labels]
+    if names is None:
+        order = order_grades(tidy)
+    else:
+        order = tuple(_tidy(name) for name in names)
+        if len(set(order)) != len(order):
+            raise CatalogError(f"grade names are given once each, not {list(names)}")
+    code = {name: number for number, name in enumerate(order)} | {"": -1}
+    for position, label in enumerate(tidy):
+        if label not in code:
+            near = difflib.get_close_matches(label, order, n=1)
+            hint = f" – did you mean '{near[0]}'?" if near else ""
+            raise CatalogError(
+                f"{where}, row {position + 1}: grade '{label}' is none of {', '.join(order)}{hint}"
+            )
+    return [code[label] for label in tidy], order
+
+
+def ordered_by_name(names: Sequence[str]) -> bool:
+    """Whether the order of these grades is only that of their names, so that somebody should look at it."""
+    return len(names) > 1 and any(_value(name) is None for name in names)
+
+
+def _delimiter(text: str) -> str:
+    heading = next((line for line in text.splitlines() if line.strip()), "")
+    return max(",;\t", key=heading.count)
+
+
+def _find_columns(heading: list[str], name: str) -> dict[str, int]:
+    place: dict[str, int] = {}
+    for column in _COLUMNS:
+        if heading.count(column) > 1:
+            raise CatalogError(f"{name}: two columns are named '{column}'")
+        if column in heading:
+            place[column] = heading.index(column)
+    if "image" not in place:
+        raise CatalogError(
+            f"{name} has no column 'image' (it has: {', '.join(heading)}); rename the one with the file names"
+        )
+    return place
+
+
+def _tidy(label: str) -> str:
+    label = label.strip()
+    return label[:-2] if re.fullmatch(r"-?\d+\.0", label) else label
+
+
+def _value(name: str) -> float | None:
+    if span := re.fullmatch(r"(\d+(?:\.\d+)?)\s*[-–]\s*(\d+(?:\.\d+)?)", name):
+        return (float(span[1]) + float(span[2])) / 2
+    return float(name) if re.fullmatch(r"[-+]?\d+(\.\d+)?", name) else None
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", name.casefold())
+    return [
+        (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts if part
+    ]
