@@ -162,7 +162,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Make a study from a folder of images."""
-    from steelyard.images.layouts import read_catalog
+    from steelyard.images.reading import read_catalog
     from steelyard.study import Study, study_config
 
     if images is None and features is None:
@@ -313,7 +313,9 @@ def score(
 @app.command()
 def grade(
     study: StudyFolder,
-    method: Annotated[str, typer.Option(help="ordinal, isotonic, or round (multi-task scores).")] = "ordinal",
+    method: Annotated[
+        str, typer.Option(help="ordinal, isotonic, or rounding (multi-task scores).")
+    ] = "ordinal",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="grades.csv or grades.parquet.")
     ] = None,

@@ -65,6 +65,7 @@ class RankerConfig:
         head: `convex` (Bayesian logistic regression on feature differences) or `mlp` (dropout network).
         image_size: side in pixels that images are resized to; 0 takes the backbone's own.
         components: principal components kept by the convex head.
+        whitening: 0 … 1, how far the principal components are brought to equal variance.
         kernel: feature map of the convex head.
         hidden: width of the MLP head.
         dropout: p, in every weight layer.
@@ -95,6 +96,7 @@ class RankerConfig:
     head: Literal["convex", "mlp"] = "convex"
     image_size: int = 0
     components: int = 128
+    whitening: float = 0.0
     kernel: Literal["none", "rbf"] = "none"
     hidden: int = 128
     dropout: float = 0.2
@@ -374,6 +376,8 @@ def _check_ranker(ranker: RankerConfig) -> None:
         raise ConfigError(
             f"'ranker.validation_share' is at least 0 and below 1, not {ranker.validation_share}"
         )
+    if not 0 <= ranker.whitening <= 1:
+        raise ConfigError(f"'ranker.whitening' is between 0 and 1, not {ranker.whitening}")
     for name in ("batch_size", "epochs", "patience", "draws", "components"):
         if getattr(ranker, name) < 1:
             raise ConfigError(f"'ranker.{name}' is 1 or more, not {getattr(ranker, name)}")

@@ -182,13 +182,13 @@ class Study:
         Returns:
             Paths of images that were not found.
         """
-        found, missing = self.catalog.relocate(Path(root))
+        found, _, missing = self.catalog.relocate(Path(root))
         found.save(self.folder / "catalog.arrow")
         self.store.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
         self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
         self.config.save(self.folder / "study.toml")
         self.catalog = found
-        return missing
+        return list(missing)
 
     # ------------------------------------------------------------------ ask and tell
 
@@ -502,7 +502,7 @@ class Study:
         """Scores turned into grades: the columns of `score` plus `grade`, `grade_low`, `grade_high` and `known`.
 
         Args:
-            method: `ordinal` or `isotonic` calibration from the images whose grade is known, or `round` for scores of
+            method: `ordinal` or `isotonic` calibration from the images whose grade is known, or `rounding` for scores of
                 multi-task learning (P6).
 
         Raises:
@@ -528,7 +528,7 @@ class Study:
             raise StudyError(
                 "no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page"
             )
-        if method != "round" and len(np.unique(known[rows])) < 2:
+        if method != "rounding" and len(np.unique(known[rows])) < 2:
             raise StudyError(
                 f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
             )

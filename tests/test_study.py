@@ -1,0 +1,227 @@
+"""The loop that people live in: ask, tell, fit, score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import steelyard as sy
+from steelyard.errors import StudyError
+from steelyard.study import Study, study_config
+
+N, D = 60, 6
+
+
+@pytest.fixture
+def severity() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=N)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, severity: np.ndarray) -> sy.Catalog:
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([severity, rng.normal(size=(N, D - 1))]).astype(np.float32)
+    np.save(tmp_path / "features.npy", rows)
+    grades = np.clip(np.digitize(severity, [-0.5, 0.3, 1.0]), 0, 3)
+    lines = ["image,grade,group", *(f"i{k:03d},{g},p{k % 7}" for k, g in enumerate(grades))]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    return sy.Catalog.from_features(tmp_path / "features.npy", tmp_path / "labels.csv")
+
+
+@pytest.fixture
+def study(tmp_path: Path, catalog: sy.Catalog):  # type: ignore[no-untyped-def]
+    with Study.create(tmp_path / "study", catalog, preset="features") as made:
+        yield made
+
+
+def truth(study: Study, pair: sy.Pair, severity: np.ndarray) -> sy.Answer:
+    left, right = study.catalog.index_of(pair.left), study.catalog.index_of(pair.right)
+    return sy.Answer.LEFT if severity[left] > severity[right] else sy.Answer.RIGHT
+
+
+def answer(study: Study, n: int, severity: np.ndarray, annotator: str = "kt") -> None:
+    for pair in study.ask(n, annotator=annotator):
+        study.tell(pair, truth(study, pair, severity), annotator=annotator)
+
+
+def test_the_loop_learns_the_order(study: Study, severity: np.ndarray) -> None:
+    for _ in range(4):
+        answer(study, 20, severity)
+        model = study.fit()
+    assert model.round == 3
+    assert model.answers == 80
+    table = study.score()
+    assert list(table.columns) == ["image", "path", "score", "uncertainty", "low", "high", "rank"]
+    assert table["rank"].tolist() == list(range(1, N + 1))
+    assert table["score"].is_monotonic_decreasing
+    assert ((table["low"] < table["score"]) & (table["score"] < table["high"])).all()
+    rows = study.catalog.rows_of(table["image"].to_numpy())
+    assert np.corrcoef(table["score"], severity[rows])[0, 1] > 0.9
+    assert len(study.store.pair_array()) == len({tuple(p) for p in study.store.pair_array().tolist()}) == 80
+
+
+def test_a_study_opens_again_as_it_was_left(study: Study, severity: np.ndarray) -> None:
+    answer(study, 30, severity)
+    study.fit()
+    answer(study, 5, severity)
+    before = study.posterior
+    with Study.open(study.folder) as again:
+        assert again.config == study.config
+        assert again.store.answer_count() == 35
+        assert np.allclose(again.posterior.mean, before.mean)  # type: ignore[union-attr]
+        pair = again.ask(1, annotator="kt")[0]
+        assert pair.id is not None
+
+
+def test_every_answer_moves_the_next_question(study: Study, severity: np.ndarray) -> None:
+    answer(study, 20, severity)
+    study.fit()
+    first = study.posterior
+    [pair] = study.ask(1, annotator="kt")
+    told = study.tell(pair, "left", annotator="kt")
+    moved = study.posterior
+    assert moved is not None
+    assert first is not None
+    rows = [[study.catalog.index_of(pair.left), study.catalog.index_of(pair.right)]]
+    assert moved.difference(rows)[0][0] > first.difference(rows)[0][0]
+    assert moved.difference(rows)[1][0] < first.difference(rows)[1][0]
+    study.undo(told.id, annotator="kt")
+    back = study.posterior
+    assert np.allclose(back.mean, first.mean)  # type: ignore[union-attr]
+
+
+def test_an_undone_pair_comes_back_with_the_same_sides(study: Study) -> None:
+    [pair] = study.ask(1, annotator="kt")
+    told = study.tell(pair, sy.Answer.EQUAL, annotator="kt")
+    study.undo(told.id, annotator="kt")
+    [again] = study.ask(1, annotator="kt")
+    assert (again.id, again.left, again.right) == (pair.id, pair.left, pair.right)
+    assert study.store.answer_count() == 0
+
+
+def test_two_people_never_get_the_same_open_pair(study: Study) -> None:
+    ann, bob = study.ask(10, annotator="ann"), study.ask(10, annotator="bob")
+    assert not {p.id for p in ann} & {p.id for p in bob}
+    assert [p.id for p in study.ask(10, annotator="ann")] == [p.id for p in ann], (
+        "asking again gives the same pairs"
+    )
+
+
+def test_excluded_images_are_never_asked_about(study: Study, severity: np.ndarray) -> None:
+    answer(study, 20, severity)
+    study.fit()
+    gone = [str(i) for i in study.catalog.ids[:40]]
+    for image in gone:
+        study.store.exclude_image(image, "kt", "blurred")
+    pairs = study.propose(30)
+    assert pairs
+    assert not {image for p in pairs for image in (p.left, p.right)} & set(gone)
+    assert not set(study.suggest_grading(5)) & set(gone)
+
+
+def test_random_pairs_estimate_accuracy(tmp_path: Path, catalog: sy.Catalog, severity: np.ndarray) -> None:
+    with Study.create(tmp_path / "s", catalog, preset="features", ask={"random_share": 0.5}) as study:
+        assert study.accuracy().estimate is None
+        for _ in range(3):
+            answer(study, 30, severity)
+            study.fit()
+        accuracy = study.accuracy()
+    assert accuracy.pairs >= 30
+    assert accuracy.estimate is not None
+    assert accuracy.low is not None
+    assert accuracy.low < accuracy.estimate > 0.75
+    assert accuracy.stop, "90 answers are more than half of 60 images"
+
+
+def test_repeats_are_asked_again_and_measure_agreement(
+    tmp_path: Path, catalog: sy.Catalog, severity: np.ndarray
+) -> None:
+    ask = {"repeat_share": 0.3, "random_share": 0.0}
+    with Study.create(tmp_path / "s", catalog, preset="features", ask=ask) as study:
+        for _ in range(4):
+            answer(study, 20, severity)
+            study.fit()
+        agreement = study.agreement()
+    assert agreement["with themselves"]["kt"]["repeats"] > 3
+    assert agreement["with themselves"]["kt"]["agreement"] == 1.0
+    assert agreement["with the model"]["everybody"] > 0.8
+
+
+def test_grades_calibrate_the_scale(study: Study, severity: np.ndarray) -> None:
+    for _ in range(4):
+        answer(study, 20, severity)
+        study.fit()
+    for method in ("ordinal", "isotonic"):
+        table = study.grade(method=method)
+        assert set(table["grade"]) <= {"0", "1", "2", "3"}
+        assert (table["grade"].astype(int) - table["known"].astype(int)).abs().mean() < 0.5
+        assert (table["grade_low"].astype(int) <= table["grade_high"].astype(int)).all()
+
+
+def test_what_people_grade_goes_before_the_catalog(study: Study) -> None:
+    image = str(study.catalog.ids[3])
+    study.tell_grade(image, 3, annotator="ann")
+    assert study.known_grades()[3] == 3
+    with pytest.raises(StudyError, match=r"grade 4 is none of 0 … 3 \(0, 1, 2, 3\)"):
+        study.tell_grade(image, 4)
+
+
+def test_the_unhappy_paths_say_what_to_do(tmp_path: Path, study: Study, catalog: sy.Catalog) -> None:
+    with pytest.raises(StudyError, match="no answers to learn from"):
+        study.fit()
+    with pytest.raises(StudyError, match="steelyard train"):
+        study.score()
+    with pytest.raises(StudyError, match="steelyard init"):
+        Study.open(tmp_path / "nothing")
+    with pytest.raises(StudyError, match="a study already"):
+        Study.create(study.folder, catalog)
+    with pytest.raises(StudyError, match="needs 2 or more"):
+        Study.create(tmp_path / "one", catalog.subset([0]))
+    with pytest.raises(StudyError, match="not handed out"):
+        study.tell(sy.Pair("a", "b"), "left")
+    [pair] = study.ask(1)
+    with pytest.raises(StudyError, match=r"one of left, right, equal, cannot judge; not 'both'"):
+        study.tell(pair, "both")
+    with pytest.raises(sy.SteelyardError, match="unknown strategy 'epog' – did you mean 'epig'"):
+        study.propose(3, strategy="epog")
+
+
+def test_the_status_says_what_to_do_next(study: Study, severity: np.ndarray) -> None:
+    assert "serve" in study.status()["next"]
+    answer(study, 20, severity)
+    assert "train" in study.status()["next"]
+    study.fit()
+    state = study.status()
+    assert state["answers"] == 20
+    assert state["models"] == 1
+    assert state["annotators"] == {"kt": 20}
+    assert "go on" in state["next"]
+
+
+def test_everything_is_asked_until_nothing_is_left(
+    tmp_path: Path, catalog: sy.Catalog, severity: np.ndarray
+) -> None:
+    with Study.create(tmp_path / "s", catalog.subset(np.arange(5)), preset="features") as study:
+        answer(study, 8, severity)
+        study.fit()
+        answer(study, 8, severity)
+        assert study.store.answer_count() == 10
+        assert study.ask(1) == []
+
+
+def test_the_paper_s_schedule_is_a_preset() -> None:
+    config = study_config("paper")
+    assert (config.ask.strategy, config.ask.start_share, config.ask.round_share, config.ask.mode) == (
+        "variance", 0.2, 0.05, "rounds",
+    )  # fmt: skip
+
+
+def test_only_the_newest_models_keep_their_rows(study: Study, severity: np.ndarray) -> None:
+    for _ in range(4):
+        answer(study, 8, severity)
+        study.fit()
+    kept = [m.path for m in study.store.models() if (study.folder / m.path / "rows.npy").exists()]
+    assert len(kept) == 2
+    assert study.score() is not None
