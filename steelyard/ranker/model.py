@@ -43,11 +43,7 @@ class Ranker(Protocol):
 
 def takes_pixels(config: RankerConfig) -> bool:
     """Whether the network learns from pixels; otherwise it is given features, frozen or the user's own."""
-    return (
-        config.head == "mlp"
-        and config.backbone in ("small", "densenet169")
-        or config.backbone.startswith("timm:")
-    )
+    return config.backbone in ("small", "densenet169") or config.backbone.startswith("timm:")
 
 
 def ranker_inputs(
