@@ -1,0 +1,36 @@
+"""The doctor says what is there, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from steelyard import doctor
+
+
+def test_a_whole_install_has_no_problem(tmp_path: Path) -> None:
+    findings = doctor.examine(tmp_path)
+    assert not [f for f in findings if f.state == "problem"]
+    assert {"steelyard", "python", "torch", "cpu", "disk", "study folder"} <= {f.what for f in findings}
+
+
+def test_what_is_missing_comes_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find, version = importlib.util.find_spec, importlib.metadata.version
+
+    def no_version(name: str) -> str:
+        if name == "monai":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ray" else find(name))
+    monkeypatch.setattr(importlib.metadata, "version", no_version)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1e6))
+    found = {f.what: f for f in doctor.examine(tmp_path / "not" / "yet")}
+    assert (found["ray"].state, found["ray"].remedy) == ("missing", "pip install 'steelyard[ray]'")
+    assert (found["monai"].state, found["monai"].remedy) == ("problem", "pip install steelyard")
+    assert found["disk"].state == "problem"
+    assert found["study folder"].state == "problem"
