@@ -1,10 +1,10 @@
 """What can be wrong with a request to the store, for those who must tell the cases apart.
 
-    StoreError              everything the store raises; on its own: cannot be opened, read or written, or bad input
-    ├── UnknownRecordError  no such image, pair, answer, annotator …
-    ├── ConflictError       contradicts what is already there (same id, other content; answered before; undone before)
-    ├── NotHandedOutError   the pair was never handed to this annotator
-    └── BusyError           the database stayed locked; nothing was written, trying again may help
+StoreError              everything the store raises; on its own: cannot be opened, read or written, or bad input
+├── UnknownRecordError  no such image, pair, answer, annotator …
+├── ConflictError       contradicts what is already there (same id, other content; answered before; undone before)
+├── NotHandedOutError   the pair was never handed to this annotator
+└── BusyError           the database stayed locked; nothing was written, trying again may help
 """
 
 from __future__ import annotations

@@ -1,0 +1,171 @@
+"""Answers about pairs, as they arrive: sent once or twice, changed, undone – and never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from steelyard.pairs import Answer
+from steelyard.store import fields, log
+from steelyard.store.annotators import ensure_annotators
+from steelyard.store.database import Database
+from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
+from steelyard.store.leases import end_leases, give_back
+from steelyard.store.log import COMPARISONS
+from steelyard.store.pairs import lock_pairs, settle
+from steelyard.store.records import NewComparison, Recorded
+from steelyard.store.schema import WITHDRAWN, comparisons, pair_leases
+
+__all__ = ["ComparisonLog"]
+
+
+class ComparisonLog(Database):
+    """Methods that write answers."""
+
+    def add_comparison(
+        self, new: NewComparison, *, require_lease: bool = False, now: float | None = None
+    ) -> Recorded:
+        """Write one answer; sending the same one again changes nothing.
+
+        When this returns, the answer is on disk.
+
+        Args:
+            new: the answer.
+            require_lease: refuse an answer to a pair that was never handed to the annotator. A lease that has run
+                out is no reason to refuse: the answer may have waited for the network.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            ConflictError: the id was used for another answer; the annotator has answered the pair already; what is
+                superseded was superseded before or is somebody else's.
+            NotHandedOutError: the pair was never handed to the annotator.
+            UnknownRecordError: no such pair, or nothing to supersede.
+            StoreError: the sides do not match the pair, or a field cannot be stored.
+        """
+        return self._add([new], require_lease, now)[0]
+
+    def add_comparisons(self, new: Sequence[NewComparison], *, now: float | None = None) -> list[Recorded]:
+        """Write many answers in one transaction, all or none; errors as in `add_comparison`."""
+        return self._add(new, False, now)
+
+    def _add(self, new: Sequence[NewComparison], require_lease: bool, now: float | None) -> list[Recorded]:
+        for answer in new:
+            _check(answer)
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            names = {answer.annotator for answer in new}
+            ensure_annotators(connection, self, names, at)
+            asked = lock_pairs(connection, [answer.pair for answer in new])
+            rows = [_values(answer, asked[answer.pair], at) for answer in new]
+            if require_lease:
+                for answer in new:
+                    _check_handed_out(connection, answer)
+            recorded = log.append(self, connection, COMPARISONS, rows)
+            written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
+            for annotator in sorted(names):
+                end_leases(connection, annotator, [a.pair for a in written if a.annotator == annotator], at)
+            settle(connection, [answer.pair for answer in written])
+        return recorded
+
+    def undo(
+        self,
+        comparison_id: str,
+        annotator: str,
+        *,
+        id: str,
+        lease_seconds: float = 900.0,
+        source: str = "page",
+        now: float | None = None,
+    ) -> Recorded:
+        """Withdraw an answer by a new row; the pair is handed to the annotator again, with the same sides.
+
+        Args:
+            comparison_id: the answer that should not count.
+            annotator: who gave it.
+            id: made by the client; the same undo sent twice is one.
+            lease_seconds: how long the pair is reserved for answering anew.
+            source: how the undo came.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            UnknownRecordError: there is no such answer.
+            ConflictError: it is somebody else's, was undone or replaced before, or is itself an undo.
+        """
+        fields.positive(lease_seconds, "the time of a lease")
+        columns = ("pair", "left_row", "right_row")
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            query = sa.select(*(comparisons.c[name] for name in columns)).where(
+                comparisons.c.id == fields.client_id(comparison_id)
+            )
+            undone = connection.execute(query).mappings().one_or_none()
+            if undone is None:
+                raise UnknownRecordError(f"there is no answer {comparison_id} that could be undone")
+            lock_pairs(connection, [undone["pair"]])
+            row = {
+                **undone,
+                "id": fields.client_id(id),
+                "annotator": fields.name(annotator),
+                "answer": WITHDRAWN,
+                "shown_at": None,
+                "answered_at": at,
+                "received_at": at,
+                "supersedes": comparison_id,
+                "note": "",
+                "source": fields.source(source),
+            }
+            [recorded] = log.append(self, connection, COMPARISONS, [row])
+            if recorded.created:
+                give_back(
+                    self, connection, annotator, undone["pair"], undone["left_row"], at, at + lease_seconds
+                )
+                settle(connection, [undone["pair"]])
+        return recorded
+
+
+def _check(answer: NewComparison) -> None:
+    said: object = answer.answer
+    if not isinstance(said, Answer):
+        words = ", ".join(repr(a.value) for a in Answer)
+        raise StoreError(f"an answer is an Answer ({words}), not {said!r}")
+    fields.name(answer.annotator)
+    fields.client_id(answer.id)
+    if answer.supersedes is not None:
+        fields.client_id(answer.supersedes)
+
+
+def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
+    if {answer.left, answer.right} != {pair["first"], pair["second"]}:
+        raise StoreError(
+            f"pair {answer.pair} is of the images {pair['first']} and {pair['second']}, "
+            f"not of {answer.left!r} (left) and {answer.right!r} (right)"
+        )
+    flipped = answer.left == pair["second"]
+    answered_at = fields.time(answer.answered_at, "answered_at")
+    return {
+        "id": answer.id,
+        "pair": answer.pair,
+        "annotator": answer.annotator,
+        "answer": answer.answer.value,
+        "left_row": pair["second_row" if flipped else "first_row"],
+        "right_row": pair["first_row" if flipped else "second_row"],
+        "shown_at": fields.time(answer.shown_at, "shown_at"),
+        "answered_at": at if answered_at is None else answered_at,
+        "received_at": at,
+        "supersedes": answer.supersedes,
+        "note": fields.text(answer.note, "a note"),
+        "source": fields.source(answer.source),
+    }
+
+
+def _check_handed_out(connection: Connection, answer: NewComparison) -> None:
+    lease = sa.select(sa.literal(1)).where(
+        pair_leases.c.pair == answer.pair, pair_leases.c.annotator == answer.annotator
+    )
+    if connection.execute(lease).one_or_none() is None:
+        raise NotHandedOutError(
+            f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
+        )

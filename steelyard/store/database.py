@@ -1,0 +1,219 @@
+"""The connection: transactions that commit, roll back and wrap errors, the same for SQLite and PostgreSQL.
+
+Rules that keep concurrent processes right:
+
+- SQLite has one writer at a time (BEGIN IMMEDIATE); what follows concerns PostgreSQL.
+- Whoever changes the leases or the answers of a pair holds that pair's row lock and looks again after getting it.
+- Locks are taken in the order annotator → image → pair (ascending ids) → log, so nobody waits in a circle.
+- Rows of a log get their number under one lock that lasts until the commit. A reader who has seen number 7 will
+  therefore never meet a 6 that was committed later: "newer than 7" misses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from steelyard.errors import MissingExtraError
+from steelyard.store import fields, schema
+from steelyard.store.errors import BusyError, ConflictError, StoreError
+
+__all__ = [
+    "BUSY_SECONDS",
+    "LOG_LOCK",
+    "MIGRATION_LOCK",
+    "Database",
+    "make_engine",
+    "read_url",
+    "wrapped_errors",
+]
+
+BUSY_SECONDS = 30
+"""How long a writer waits for the one before it."""
+
+# Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same.
+MIGRATION_LOCK = 0x57EE_1A4D_0001
+LOG_LOCK = 0x57EE_1A4D_0002
+
+
+def read_url(url: str) -> URL:
+    """The parsed URL of a store.
+
+    Raises:
+        StoreError: it is none, or names neither a SQLite file nor PostgreSQL.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise StoreError(
+            "the store's URL cannot be read; it looks like sqlite:///folder/study.db "
+            "or postgresql+psycopg://user:password@host/database"
+        ) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
+            raise StoreError(f"{parsed}: answers must be kept; name a file, as in sqlite:///folder/study.db")
+        return parsed
+    if parsed.drivername != "postgresql+psycopg":
+        raise StoreError(
+            f"a store is sqlite:///… or postgresql+psycopg://…, not {parsed.drivername}://… "
+            f"({parsed.render_as_string(hide_password=True)})"
+        )
+    return parsed
+
+
+def make_engine(url: URL) -> Engine:
+    """An engine whose connections are durable and safe.
+
+    Raises:
+        MissingExtraError: PostgreSQL's driver is not installed.
+    """
+    if url.get_backend_name() == "sqlite":
+        engine = sa.create_engine(url, pool_size=10, max_overflow=40, connect_args={"timeout": BUSY_SECONDS})
+        sa.event.listen(engine, "connect", _set_up_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = sa.create_engine(
+            url, pool_size=10, max_overflow=40, pool_pre_ping=True, isolation_level="READ COMMITTED"
+        )
+    except ModuleNotFoundError:
+        raise MissingExtraError("a store on PostgreSQL", "postgres") from None
+    sa.event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        # Many processes may open a new file at once; the change of mode does not wait for the lock by itself.
+        for attempt in range(100):
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == 99:
+                    raise
+                clock.sleep(0.05)
+    connection.execute("PRAGMA synchronous = FULL")  # an acknowledged answer survives a power cut
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _set_up_postgresql(connection: Any, _: object) -> None:
+    with connection.cursor() as cursor:
+        # Servers can be set to acknowledge before the disk has it; answers are worth the wait.
+        cursor.execute("SET synchronous_commit = on")
+        cursor.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+    connection.commit()
+
+
+class Database:
+    """An open database; `Store` adds the methods."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.url = engine.url.render_as_string(hide_password=True)
+        self.revision = schema.REVISION
+        self._engine = engine
+        self._sqlite = engine.dialect.name == "sqlite"
+        self._pid = os.getpid()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._transaction(writing=False) as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._transaction(writing=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, *, writing: bool) -> Iterator[Connection]:
+        if self._pid != os.getpid():
+            # A connection must not be used on both sides of a fork; the child starts with none.
+            self._engine.dispose(close=False)
+            self._pid = os.getpid()
+        with wrapped_errors(self._engine), self._engine.connect() as connection:
+            connection.execution_options(writing=writing)
+            with connection.begin():
+                yield connection
+
+    def _clock(self, connection: Connection, now: float | None) -> float:
+        """The given time, or that of the database's machine: several machines then share one clock."""
+        if now is not None:
+            return fields.time(now, "now") or 0.0
+        if self._sqlite:
+            return clock.time()
+        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
+    def _lock_log(self, connection: Connection) -> None:
+        """Keep numbers of the logs in the order of commits; call it last, just before inserting."""
+        if not self._sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
+
+    def _insert(self, table: sa.Table) -> Any:
+        """An INSERT that knows ON CONFLICT."""
+        return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
+
+
+@contextmanager
+def wrapped_errors(engine: Engine) -> Iterator[None]:
+    """Turn what a driver raises into a StoreError that names the store, without its password."""
+    url = engine.url.render_as_string(hide_password=True)
+    try:
+        yield
+    except StoreError:
+        raise
+    except PoolTimeout as error:
+        raise BusyError(f"{url}: too many requests at once; try again") from error
+    except IntegrityError as error:
+        raise ConflictError(f"{url}: contradicts what is stored: {_first_line(error)}") from error
+    except DBAPIError as error:
+        raise _translated(url, error) from error
+    except engine.dialect.loaded_dbapi.IntegrityError as error:  # COPY goes past SQLAlchemy
+        raise ConflictError(f"{url}: contradicts what is stored: {_first_line(error)}") from error
+    except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OverflowError, UnicodeError) as error:
+        raise StoreError(f"{url}: {_first_line(error)}") from error
+
+
+def _translated(url: str, error: DBAPIError) -> StoreError:
+    line = _first_line(error)
+    if "database is locked" in line or getattr(error.orig, "sqlstate", None) in ("55P03", "40P01", "40001"):
+        return BusyError(
+            f"{url}: somebody else kept the database locked for {BUSY_SECONDS} s; try again ({line})"
+        )
+    if "not a database" in line or "malformed" in line:
+        return StoreError(
+            f"{url}: the file is damaged or no SQLite database ({line}); restore the newest backup "
+            f"(files named …backup-… next to it) or see docs/store.md"
+        )
+    if "unable to open database file" in line:
+        return StoreError(
+            f"{url}: the file cannot be opened; do the folder and the right to write there exist?"
+        )
+    if "readonly database" in line:
+        return StoreError(f"{url}: the file or its folder is read-only; SQLite has to write next to it")
+    if "append-only" in line:
+        return ConflictError(f"{url}: {line}: answers are never changed; undo or supersede them")
+    return StoreError(f"{url}: {line}")
+
+
+def _first_line(error: BaseException) -> str:
+    original = getattr(error, "orig", None) or error
+    return (str(original).strip().splitlines() or [type(original).__name__])[0]

@@ -1,0 +1,89 @@
+"""Opening a store: create it, migrate an older one after a backup copy, refuse what is not ours.
+
+Everything happens in one transaction under a lock, so any number of processes may open at once and a process killed
+half-way leaves the study as it was.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from steelyard.store.backup import copy_sqlite
+from steelyard.store.database import MIGRATION_LOCK, wrapped_errors
+from steelyard.store.errors import StoreError
+from steelyard.store.schema import REVISION
+
+__all__ = ["prepare"]
+
+
+def prepare(engine: Engine, *, create: bool) -> None:
+    """Bring the database to the newest schema.
+
+    Raises:
+        StoreError: there is no study and none is to be created; it is something else, damaged, or newer than this
+            program.
+    """
+    url = engine.url.render_as_string(hide_password=True)
+    if engine.dialect.name == "sqlite":
+        file = Path(str(engine.url.database))
+        if not file.exists() and not create:
+            raise StoreError(f"{url}: there is no such file; make a study with: steelyard init")
+        if not file.parent.is_dir():
+            raise StoreError(f"{url}: the folder {file.parent} does not exist; create it first")
+    with wrapped_errors(engine):
+        with engine.connect() as connection:
+            if _revision(connection) == REVISION:
+                return
+        with engine.connect() as connection:
+            connection.execution_options(writing=True)
+            with connection.begin():
+                if engine.dialect.name != "sqlite":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                _migrate(connection, url, create)
+
+
+def _migrate(connection: Connection, url: str, create: bool) -> None:
+    revision = _revision(connection)
+    if revision == REVISION:  # another process was faster
+        return
+    if revision is None:
+        tables = sa.inspect(connection).get_table_names()
+        if tables:
+            raise StoreError(
+                f"{url}: the database holds other tables ({', '.join(sorted(tables)[:3])} …) and no study; name another one"
+            )
+        if not create:
+            raise StoreError(f"{url}: the database holds no study; make one with: steelyard init")
+
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise StoreError(
+            f"{url}: the study was written by a newer Steelyard (revision {revision}; this one knows up to {REVISION}); "
+            "upgrade Steelyard – nothing was changed"
+        )
+    if revision is not None and connection.dialect.name == "sqlite":
+        # We hold the write lock, so the copy is exactly what the migration starts from.
+        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        file = Path(str(connection.engine.url.database))
+        copy_sqlite(file, file.with_name(f"{file.name}.backup-{revision}-{stamp}"))
+    command.upgrade(config, REVISION)
+
+
+def _revision(connection: Connection) -> str | None:
+    """The revision written in the database; None where there is none."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return revision

@@ -1,0 +1,256 @@
+"""Pairs in the store: each is there once, with the round, strategy and reason that chose it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from steelyard.store import fields
+from steelyard.store.database import Database
+from steelyard.store.errors import StoreError, UnknownRecordError
+from steelyard.store.log import COMPARISONS, counted
+from steelyard.store.records import NewPair, PairColumns, StoredPair
+from steelyard.store.schema import comparisons, images, pair_leases, pairs
+
+__all__ = ["PairTable", "lock_pairs", "settle"]
+
+_SMALL = 2**31 - 1
+
+
+class PairTable(Database):
+    """Methods about pairs."""
+
+    def add_pairs(self, new: Sequence[NewPair], *, now: float | None = None) -> list[int]:
+        """Add pairs to ask about; one that is there already (same images, same `repeat`) is not doubled.
+
+        Returns:
+            The id of each pair in the given order, also of those that were there; they stay as they were.
+
+        Raises:
+            UnknownRecordError: a row is no image of this study.
+            StoreError: an image paired with itself, or a field that cannot be stored.
+        """
+        values = [_values(pair) for pair in new]
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            rows = sorted({value[side] for value in values for side in ("first_row", "second_row")})
+            excluded = _excluded(connection, rows)
+            for value in values:
+                value["created"] = at
+                value["open"] = not (excluded[value["first_row"]] or excluded[value["second_row"]])
+            # Ids in the order of commits, so that `pair_columns(after_id)` misses none.
+            self._lock_log(connection)
+            # Only missing pairs are inserted: an INSERT that does nothing would still use up an id.
+            known = _ids(connection, values)
+            missing = {_key(value): value for value in reversed(values) if _key(value) not in known}
+            if missing:
+                connection.execute(sa.insert(pairs), list(reversed(missing.values())))
+                known |= _ids(connection, list(missing.values()))
+        return [known[_key(value)] for value in values]
+
+    def pair(self, id: int) -> StoredPair:
+        """One pair.
+
+        Raises:
+            UnknownRecordError: no pair has this number.
+        """
+        if 0 < id <= fields.LARGEST:
+            with self._reading() as connection:
+                row = connection.execute(_described().where(pairs.c.id == id)).mappings().one_or_none()
+            if row is not None:
+                return StoredPair(**row)
+        raise _no_pair(id)
+
+    def find_pair(self, a: str, b: str, repeat: int = 0) -> StoredPair | None:
+        """The pair of two images given by id, in any order, or None."""
+        query = _described().where(pairs.c.repeat == repeat)
+        first, second = query.selected_columns.first, query.selected_columns.second
+        query = query.where(sa.or_(sa.and_(first == a, second == b), sa.and_(first == b, second == a)))
+        with self._reading() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else StoredPair(**row)
+
+    def pairs(
+        self, after_id: int = 0, limit: int | None = None, *, open: bool | None = None
+    ) -> list[StoredPair]:
+        """Pairs in the order of their ids, from the first one after `after_id`; `open` keeps open or closed ones."""
+        query = _described().where(pairs.c.id > after_id).order_by(pairs.c.id).limit(limit)
+        if open is not None:
+            query = query.where(pairs.c.open if open else ~pairs.c.open)
+        with self._reading() as connection:
+            return [StoredPair(**row) for row in connection.execute(query).mappings()]
+
+    def pair_array(self, after_id: int = 0) -> NDArray[np.int64]:
+        """All pairs ever chosen as catalog rows, shape (n, 2), smaller row first."""
+        return self.pair_columns(after_id).rows
+
+    def pair_columns(self, after_id: int = 0) -> PairColumns:
+        """Pairs as columns; pass the last id as `after_id` next time to get only what is new."""
+        query = sa.select(
+            pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.round, pairs.c.open, pairs.c.reserved
+        )
+        with self._reading() as connection:
+            rows = connection.execute(query.where(pairs.c.id > after_id).order_by(pairs.c.id)).all()
+        id, first, second, round, open, reserved = zip(*rows, strict=True) if rows else ((),) * 6
+        return PairColumns(
+            np.array(id, dtype=np.int64),
+            np.array([first, second], dtype=np.int64).T.reshape(-1, 2),
+            np.array(round, dtype=np.int64),
+            np.array(open, dtype=bool),
+            np.array(reserved, dtype=bool),
+        )
+
+    def open_pair_count(self) -> int:
+        """How many pairs still want an answer of somebody."""
+        with self._reading() as connection:
+            return int(
+                connection.execute(
+                    sa.select(sa.func.count()).select_from(pairs).where(pairs.c.open)
+                ).scalar_one()
+            )
+
+    def set_raters(self, ids: Sequence[int], raters: int) -> None:
+        """Ask more or fewer people about pairs.
+
+        Raises:
+            UnknownRecordError: no pair has one of the numbers; nothing is changed.
+        """
+        wanted = fields.number(raters, "the number of raters", least=1, most=_SMALL)
+        with self._writing() as connection:
+            lock_pairs(connection, ids)
+            for chunk in fields.chunks(sorted(set(ids))):
+                connection.execute(sa.update(pairs).where(pairs.c.id.in_(chunk)).values(raters=wanted))
+            settle(connection, ids)
+
+    def drop_unasked_pairs(self, *, before_round: int | None = None) -> int:
+        """Forget open pairs that nobody was ever handed or answered, so that better ones can be chosen.
+
+        Args:
+            before_round: only pairs of earlier rounds than this.
+
+        Returns:
+            How many were forgotten.
+        """
+        asked = sa.select(sa.literal(1)).where(pair_leases.c.pair == pairs.c.id)
+        answered = sa.select(sa.literal(1)).where(comparisons.c.pair == pairs.c.id)
+        unasked = sa.and_(pairs.c.open, ~asked.exists(), ~answered.exists())
+        if before_round is not None:
+            unasked = sa.and_(unasked, pairs.c.round < before_round)
+        with self._writing() as connection:
+            # On PostgreSQL a pair may be handed out between looking and locking, so look again with the lock held.
+            locked = (
+                sa.select(pairs.c.id).where(unasked).order_by(pairs.c.id).with_for_update(skip_locked=True)
+            )
+            dropped = 0
+            for chunk in fields.chunks(connection.execute(locked).scalars().all()):
+                dropped += connection.execute(sa.delete(pairs).where(pairs.c.id.in_(chunk), unasked)).rowcount
+        return dropped
+
+
+def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    """Lock pairs in ascending order and read them, with the ids of their images.
+
+    Raises:
+        UnknownRecordError: no pair has one of the numbers.
+    """
+    found: dict[int, Any] = {}
+    wanted = sorted(set(ids))
+    for id in wanted:
+        if not 0 < id <= fields.LARGEST:
+            raise _no_pair(id)
+    for chunk in fields.chunks(wanted):
+        lock = sa.select(pairs.c.id).where(pairs.c.id.in_(chunk)).order_by(pairs.c.id)
+        connection.execute(lock.with_for_update(key_share=True)).all()
+        for row in connection.execute(_described().where(pairs.c.id.in_(chunk))).mappings():
+            found[row["id"]] = row
+    for id in wanted:
+        if id not in found:
+            raise _no_pair(id)
+    return found
+
+
+def settle(connection: Connection, ids: Sequence[int]) -> None:
+    """Let `answers` and `open` of pairs follow from the log and from what is excluded; their locks are held."""
+    number = sa.select(sa.func.count()).where(
+        comparisons.c.pair == pairs.c.id, counted(COMPARISONS, comparisons)
+    )
+    excluded = sa.select(sa.literal(1)).where(
+        images.c.row.in_([pairs.c.first_row, pairs.c.second_row]), images.c.excluded_at.is_not(None)
+    )
+    for chunk in fields.chunks(sorted(set(ids))):
+        these = pairs.c.id.in_(chunk)
+        connection.execute(sa.update(pairs).where(these).values(answers=number.scalar_subquery()))
+        still = sa.and_(pairs.c.answers < pairs.c.raters, ~excluded.exists())
+        connection.execute(sa.update(pairs).where(these).values(open=still))
+
+
+def _described() -> sa.Select[Any]:
+    first, second = images.alias("first_image"), images.alias("second_image")
+    names = [c for c in pairs.c if c.name != "answers"]
+    return (
+        sa.select(*names, first.c.id.label("first"), second.c.id.label("second"))
+        .join(first, first.c.row == pairs.c.first_row)
+        .join(second, second.c.row == pairs.c.second_row)
+    )
+
+
+def _values(pair: NewPair) -> dict[str, Any]:
+    first, second = (fields.number(row, "a catalog row") for row in (pair.first, pair.second))
+    if first == second:
+        raise StoreError(f"image {first} cannot be paired with itself")
+    if pair.score is not None and not math.isfinite(pair.score):
+        raise StoreError(f"the score of pair ({first}, {second}) is finite or None, not {pair.score!r}")
+    return {
+        "first_row": min(first, second),
+        "second_row": max(first, second),
+        "repeat": fields.number(pair.repeat, "the repetition of a pair", most=_SMALL),
+        "round": fields.number(pair.round, "a round", most=_SMALL),
+        "strategy": fields.text(pair.strategy, "a strategy's name"),
+        "reason": fields.text(pair.reason, "a reason"),
+        "score": None if pair.score is None else float(pair.score),
+        "reserved": bool(pair.reserved),
+        "raters": fields.number(pair.raters, "the number of raters", least=1, most=_SMALL),
+        "answers": 0,
+    }
+
+
+def _key(value: dict[str, Any]) -> tuple[int, int, int]:
+    return value["first_row"], value["second_row"], value["repeat"]
+
+
+def _ids(connection: Connection, values: Sequence[dict[str, Any]]) -> dict[tuple[int, int, int], int]:
+    """Ids of the given pairs as far as they are there."""
+    wanted = {_key(value) for value in values}
+    found: dict[tuple[int, int, int], int] = {}
+    query = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.repeat)
+    for rows in fields.chunks(sorted({key[0] for key in wanted})):
+        for id, *key in connection.execute(query.where(pairs.c.first_row.in_(rows))):
+            if tuple(key) in wanted:
+                found[key[0], key[1], key[2]] = id
+    return found
+
+
+def _excluded(connection: Connection, rows: Sequence[int]) -> dict[int, bool]:
+    """For each row whether the image is excluded; locked, so that it stays so until the commit."""
+    found: dict[int, bool] = {}
+    for chunk in fields.chunks(rows):
+        query = (
+            sa.select(images.c.row, images.c.excluded_at)
+            .where(images.c.row.in_(chunk))
+            .order_by(images.c.row)
+        )
+        found |= {row: at is not None for row, at in connection.execute(query.with_for_update(read=True))}
+    for row in rows:
+        if row not in found:
+            raise UnknownRecordError(f"no image of this study has the row {row}")
+    return found
+
+
+def _no_pair(id: int) -> UnknownRecordError:
+    return UnknownRecordError(f"no pair of this study has the number {id}")

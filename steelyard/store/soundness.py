@@ -1,0 +1,82 @@
+"""Is the store sound? Questions whose answer must be "none", asked of the whole database."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from steelyard.store.log import COMPARISONS, GRADES, counted
+from steelyard.store.schema import comparisons, grades, images, pairs
+
+__all__ = ["problems"]
+
+
+def problems(connection: Connection) -> list[str]:
+    """What is wrong, in sentences."""
+    found: list[str] = []
+    if connection.dialect.name == "sqlite":
+        for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+            if line != "ok":
+                found.append(f"the file is damaged: {line}; restore a backup")
+        for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+            found.append(f"row {row} of {table} points to a missing row of {parent}")
+    found += [f"the trigger that keeps {table} append-only is missing" for table in _unguarded(connection)]
+
+    number = sa.select(sa.func.count()).where(
+        comparisons.c.pair == pairs.c.id, counted(COMPARISONS, comparisons)
+    )
+    answers = number.scalar_subquery()
+    out = sa.select(sa.literal(1)).where(
+        images.c.row.in_([pairs.c.first_row, pairs.c.second_row]), images.c.excluded_at.is_not(None)
+    )
+    wanted = sa.case((out.exists(), sa.false()), else_=pairs.c.answers < pairs.c.raters)
+    for query, sentence in (
+        (
+            sa.select(pairs.c.id).where(pairs.c.answers != answers),
+            "pair {} does not know how many answers it has",
+        ),
+        (
+            sa.select(pairs.c.id).where(pairs.c.open != wanted),
+            "pair {} is open and should not be, or the other way round",
+        ),
+        (
+            sa.select(comparisons.c.seq)
+            .join(pairs, pairs.c.id == comparisons.c.pair)
+            .where(
+                sa.or_(
+                    sa.not_(comparisons.c.left_row.in_([pairs.c.first_row, pairs.c.second_row])),
+                    comparisons.c.left_row + comparisons.c.right_row
+                    != pairs.c.first_row + pairs.c.second_row,
+                )
+            ),
+            "answer number {} shows other images than its pair",
+        ),
+        (
+            sa.select(comparisons.c.pair)
+            .where(counted(COMPARISONS, comparisons))
+            .group_by(comparisons.c.pair, comparisons.c.annotator)
+            .having(sa.func.count() > 1),
+            "pair {} counts two answers of one annotator",
+        ),
+        (
+            sa.select(grades.c.image_row)
+            .where(counted(GRADES, grades))
+            .group_by(grades.c.image_row, grades.c.annotator)
+            .having(sa.func.count() > 1),
+            "image {} counts two grades of one annotator",
+        ),
+    ):
+        found += [sentence.format(value) for value in connection.execute(query.limit(20)).scalars()]
+    return found
+
+
+def _unguarded(connection: Connection) -> list[str]:
+    events = ["no_change", "no_truncate"]
+    query = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'O'"
+    if connection.dialect.name == "sqlite":
+        events = ["no_update", "no_delete", "no_insert"]
+        query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    there = set(connection.execute(sa.text(query)).scalars())
+    return [
+        log for log in ("comparisons", "grades", "audit") if any(f"{log}_{e}" not in there for e in events)
+    ]

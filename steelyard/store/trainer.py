@@ -1,0 +1,142 @@
+"""Models that were trained, and the one lease that says who trains now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from steelyard.store import fields
+from steelyard.store.database import Database
+from steelyard.store.errors import ConflictError
+from steelyard.store.records import Model, NewModel, TrainerState
+from steelyard.store.schema import models, trainer
+
+__all__ = ["TrainerTable"]
+
+_NAME = "trainer"
+
+
+class TrainerTable(Database):
+    """Methods about models and the trainer."""
+
+    def add_model(self, new: NewModel, *, trainer: str | None = None, now: float | None = None) -> int:
+        """Announce a model; the newest announced one is in use.
+
+        Args:
+            new: the model.
+            trainer: who trained it. A trainer that was taken for dead and replaced must not announce any more.
+            now: seconds since 1970; None asks the database.
+
+        Returns:
+            Its number.
+
+        Raises:
+            ConflictError: `trainer` does not hold the lease.
+        """
+        values = {
+            "round": fields.number(new.round, "a round", most=2**31 - 1),
+            "path": fields.text(new.path, "a model's path", most=4096),
+            "fingerprint": fields.text(new.fingerprint, "a model's fingerprint"),
+            "comparisons_seq": fields.number(new.comparisons_seq, "comparisons_seq"),
+            "grades_seq": fields.number(new.grades_seq, "grades_seq"),
+            "metrics": fields.document(new.metrics, "the metrics of a model"),
+            "config": fields.document(new.config, "the configuration of a model"),
+        }
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            if trainer is not None:
+                holder = sa.select(_table.c.owner).where(_table.c.name == _NAME).with_for_update()
+                if connection.execute(holder).scalar() != trainer:
+                    raise ConflictError(
+                        f"{trainer!r} does not hold the trainer's lease any more; its model is not announced"
+                    )
+            self._lock_log(connection)
+            insert = sa.insert(models).values(**values, created=at).returning(models.c.id)
+            return int(connection.execute(insert).scalar_one())
+
+    def newest_model(self) -> Model | None:
+        """The model in use, or None before the first."""
+        with self._reading() as connection:
+            row = (
+                connection.execute(sa.select(models).order_by(models.c.id.desc()).limit(1))
+                .mappings()
+                .one_or_none()
+            )
+        return None if row is None else Model(**row)
+
+    def models(self, after_id: int = 0, limit: int | None = None) -> list[Model]:
+        """Models in the order they were announced."""
+        query = sa.select(models).where(models.c.id > after_id).order_by(models.c.id).limit(limit)
+        with self._reading() as connection:
+            return [Model(**row) for row in connection.execute(query).mappings()]
+
+    def claim_trainer(self, owner: str, seconds: float, *, now: float | None = None) -> bool:
+        """Become the trainer if nobody is, or if the one there gave no sign of life in time.
+
+        Args:
+            owner: a name that no other process has.
+            seconds: how long the lease lasts without a heartbeat.
+            now: seconds since 1970; None asks the database.
+
+        Returns:
+            Whether `owner` is the trainer now.
+        """
+        fields.name(owner, "a trainer's name")
+        fields.positive(seconds, "the time of a lease")
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            claim = {"owner": owner, "expires": at + seconds, "heartbeat": at}
+            insert = self._insert(_table).values(name=_NAME, progress={}, **claim)
+            free = sa.or_(_table.c.expires <= at, _table.c.owner == owner)
+            upsert = insert.on_conflict_do_update(index_elements=["name"], set_=claim, where=free)
+            return bool(connection.execute(upsert.returning(_table.c.name)).first())
+
+    def heartbeat_trainer(
+        self, owner: str, progress: Mapping[str, Any], *, seconds: float, now: float | None = None
+    ) -> bool:
+        """Show that the trainer lives and how far it is.
+
+        Returns:
+            False when somebody else took over: stop training then.
+        """
+        fields.positive(seconds, "the time of a lease")
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            values = {
+                "expires": at + seconds,
+                "heartbeat": at,
+                "progress": fields.document(dict(progress), "progress"),
+            }
+            mine = sa.and_(_table.c.name == _NAME, _table.c.owner == owner)
+            return connection.execute(sa.update(_table).where(mine).values(values)).rowcount == 1
+
+    def release_trainer(
+        self, owner: str, progress: Mapping[str, Any] | None = None, *, now: float | None = None
+    ) -> bool:
+        """Stop being the trainer, leaving a last word.
+
+        Returns:
+            Whether `owner` was the trainer.
+        """
+        with self._writing() as connection:
+            at = self._clock(connection, now)
+            values: dict[str, Any] = {"expires": at, "heartbeat": at}
+            if progress is not None:
+                values["progress"] = fields.document(dict(progress), "progress")
+            mine = sa.and_(_table.c.name == _NAME, _table.c.owner == owner, _table.c.expires > at)
+            return connection.execute(sa.update(_table).where(mine).values(values)).rowcount == 1
+
+    def trainer_state(self, *, now: float | None = None) -> TrainerState:
+        """Who trains now, and how far."""
+        with self._reading() as connection:
+            at = self._clock(connection, now)
+            row = connection.execute(sa.select(_table).where(_table.c.name == _NAME)).mappings().one_or_none()
+        if row is None:
+            return TrainerState(None, None, 0.0, 0.0, {})
+        owner = row["owner"] if row["expires"] > at else None
+        return TrainerState(owner, row["owner"], row["expires"], row["heartbeat"], row["progress"])
+
+
+_table = trainer  # methods have an argument of that name
