@@ -1,0 +1,48 @@
+"""The command line: parse, call, translate errors. Nothing is computed here.
+
+Heavy parts are imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from steelyard import __version__
+from steelyard.cli import research, study  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli.console import app, err, escape_markup, out
+from steelyard.errors import SteelyardError
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Entry point: one line and exit code 2 for whatever Steelyard raises on purpose."""
+    try:
+        app()
+    except SteelyardError as error:
+        err.print(f"[bold red]error:[/] {escape_markup(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("stopped; what was answered or finished is saved")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version(value: bool) -> None:
+    if value:
+        out.print(f"steelyard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Turn “which of these two is worse?” into a severity scale with as few questions as possible."""

@@ -1,0 +1,284 @@
+"""Commands about one study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from steelyard.cli.console import (
+    AsJson,
+    Layout,
+    PresetName,
+    StudyFolder,
+    app,
+    deliver,
+    escape_markup,
+    opened_study,
+    out,
+    print_facts,
+    print_json,
+    progress_bar,
+)
+from steelyard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from steelyard.study import Study
+
+
+@app.command()
+def init(
+    study: StudyFolder,
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the images (or a MedMNIST .npz).")
+    ] = None,
+    layout: Annotated[Layout, typer.Option(help="How the folder is read.")] = Layout.folder,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Columns image, grade and optionally group.")
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option(metavar="NPY", help="Feature matrix instead of images.")
+    ] = None,
+    preset: Annotated[PresetName, typer.Option(help="Set of defaults.")] = PresetName.quick,
+    name: Annotated[str, typer.Option(help="What people call the study; the folder's name by default.")] = "",
+    question: Annotated[str, typer.Option(help="The one question on the page.")] = "",
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Where all chance of the study comes from.")] = 0,
+    on_error: Annotated[str, typer.Option(help="What an unreadable image does: skip or fail.")] = "skip",
+    as_json: AsJson = False,
+) -> None:
+    """Make a study from a folder of images."""
+    from steelyard.images.reading import read_catalog
+    from steelyard.study import Study, study_config
+
+    if images is None and features is None:
+        raise ConfigError(
+            "no images given; name their folder with --images DIR, or a matrix with --features NPY"
+        )
+    if on_error not in ("skip", "fail"):
+        raise ConfigError(f"--on-error is skip or fail, not '{on_error}'")
+    kind = "features" if images is None else ("csv" if labels and layout is Layout.folder else layout.value)
+    chosen = "features" if features is not None and preset is PresetName.quick else preset.value
+    config = study_config(
+        chosen,
+        name=name or study.resolve().name,
+        seed=seed,
+        store=store,
+        images={
+            "root": str(images.resolve()) if images else "",
+            "layout": kind,
+            "labels": str(labels.resolve()) if labels else "",
+            "features": str(features.resolve()) if features else "",
+            "on_error": on_error,
+        },
+        **({"page": {"question": question}} if question else {}),
+    )
+    with progress_bar() as progress:
+        catalog = read_catalog(config.images, progress=progress)
+        made = Study.create(study, catalog, config=config, progress=progress)
+    _show_made(made, as_json)
+
+
+def _show_made(made: Study, as_json: bool) -> None:
+    catalog = made.catalog
+    report = [str(line) for line in catalog.report]
+    if as_json:
+        print_json(
+            {
+                "study": str(made.folder),
+                "images": len(catalog),
+                "grades": list(catalog.grade_names),
+                "report": report,
+            }
+        )
+        return
+    out.print(
+        f"{len(catalog)} images" + (f" in {len(catalog.grade_names)} grades" if catalog.grade_names else "")
+    )
+    for line in report[:10]:
+        out.print(f"  {escape_markup(line)}", soft_wrap=True)
+    if len(report) > 10:
+        out.print(f"  … and {len(report) - 10} more (--json lists all)")
+    out.print(f"study made in {made.folder}\nnext: steelyard serve {made.folder}", soft_wrap=True)
+
+
+@app.command()
+def serve(
+    study: StudyFolder,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8765,
+) -> None:
+    """Run the annotation page, the dashboard and the background trainer."""
+    from steelyard.web.app import serve as run_server
+
+    run_server(study, host=host, port=port)
+
+
+@app.command()
+def worker(
+    study: StudyFolder,
+    once: Annotated[bool, typer.Option(help="Train once if there are new answers, then stop.")] = False,
+) -> None:
+    """Train in the background, here or on another machine with the same store."""
+    from steelyard.web.trainer import run_worker
+
+    run_worker(study, once=once)
+
+
+@app.command("next")
+def next_pairs(
+    study: StudyFolder,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs to choose.")] = 50,
+    strategy: Annotated[str, typer.Option(help="How; the study's own by default.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Choose the next pairs and put them up for answering."""
+    with opened_study(study) as opened, progress_bar() as progress:
+        pairs = opened.propose(n, strategy=strategy or None, progress=progress)
+        rows = [
+            {
+                "pair": pair.id,
+                "left": pair.left,
+                "right": pair.right,
+                "strategy": pair.strategy,
+                "reason": pair.reason,
+            }
+            for pair in pairs
+        ]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        out.print("No pair is left to ask: every two images have been compared.")
+        return
+    table = Table("pair", "one", "other", "why")
+    for row in rows:
+        table.add_row(str(row["pair"]), str(row["left"])[:12], str(row["right"])[:12], str(row["reason"]))
+    out.print(table)
+
+
+@app.command()
+def train(study: StudyFolder, as_json: AsJson = False) -> None:
+    """Train the ranker on all answers so far."""
+    with opened_study(study) as opened:
+        with progress_bar() as progress:
+            model = opened.fit(progress=progress)
+        accuracy = opened.accuracy()
+    if as_json:
+        print_json(
+            {
+                "round": model.round,
+                "folder": str(model.folder),
+                "answers": model.answers,
+                "accuracy": accuracy.to_dict(),
+            }
+        )
+        return
+    out.print(f"model {model.round:03d} trained on {model.answers} answers\n{accuracy.sentence}")
+
+
+@app.command()
+def score(
+    study: StudyFolder,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="New images; the study's own by default.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="scores.csv or scores.parquet.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score images: severity, uncertainty, interval and rank."""
+    with opened_study(study) as opened, progress_bar() as progress:
+        table = opened.score(folder, progress=progress)
+    deliver(table, output, as_json)
+
+
+@app.command()
+def grade(
+    study: StudyFolder,
+    method: Annotated[
+        str, typer.Option(help="ordinal, isotonic, or rounding (multi-task scores).")
+    ] = "ordinal",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="grades.csv or grades.parquet.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn scores into grades, with intervals, from the images that carry a grade."""
+    with opened_study(study) as opened:
+        table = opened.grade(method=method)
+    deliver(table, output, as_json)
+
+
+@app.command("import")
+def import_answers(
+    study: StudyFolder,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV, JSON, Parquet, choix tuples or Label Studio.")
+    ],
+    annotator: Annotated[str, typer.Option(help="Who answered, where the file does not say.")] = "imported",
+    as_json: AsJson = False,
+) -> None:
+    """Bring in answers given elsewhere; what is already there is not doubled."""
+    from steelyard.exchange import import_file
+
+    with opened_study(study) as opened:
+        done = import_file(opened, file, annotator=annotator)
+    if as_json:
+        print_json(done.to_dict())
+    else:
+        out.print(f"{done.added} answers added, {done.known} were already there")
+
+
+@app.command("export")
+def export_answers(
+    study: StudyFolder,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write; its ending picks the format.")
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="csv, json, parquet, choix or labelstudio, where the ending does not say."
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write all answers to a file: CSV, JSON, Parquet, choix tuples or Label Studio."""
+    from steelyard.exchange import export_file
+
+    with opened_study(study) as opened:
+        count = export_file(opened, output, form=form or None)
+    if as_json:
+        print_json({"answers": count, "file": str(output)})
+    else:
+        out.print(f"{count} answers written to {output}", soft_wrap=True)
+
+
+@app.command()
+def agreement(study: StudyFolder, as_json: AsJson = False) -> None:
+    """How well answers agree: between people, with themselves, and with the model."""
+    with opened_study(study) as opened:
+        found = opened.agreement()
+    if as_json:
+        print_json(found)
+    else:
+        print_facts(found)
+
+
+@app.command()
+def status(study: StudyFolder, as_json: AsJson = False) -> None:
+    """Where a study stands and what to do next."""
+    with opened_study(study) as opened:
+        state = opened.status()
+    if as_json:
+        print_json(state)
+    else:
+        print_facts(state)
