@@ -249,11 +249,11 @@ class _Problem:
             if np.max(np.abs(gradient)) <= small:
                 return at
             step = -linalg.cho_solve(linalg.cho_factor(hessian, lower=True), gradient)
-            size, promised = 1.0, float(gradient @ step)
-            while (new := self.value(at + size * step, precision)) > value + 1e-4 * size * promised:
+            # Near the optimum a step changes the value by less than its rounding error: it must not be halved for that.
+            size, allowed = 1.0, value + 1e-12 * (1.0 + abs(value))
+            promised = float(gradient @ step)
+            while (new := self.value(at + size * step, precision)) > allowed + 1e-4 * size * promised:
                 size /= 2
-                if size < 1e-10:  # the value cannot fall further in this arithmetic
-                    return at
             at, value = at + size * step, new
         raise RankerError(
             "the convex head did not reach its optimum in 200 Newton steps; are the features finite?"

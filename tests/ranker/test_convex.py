@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -123,6 +124,16 @@ def test_the_gradient_vanishes_at_the_fit(rng: np.random.Generator, ties: str) -
     at = np.array([*head.weights, *([head.tau] if ties == "rao_kupper" else [])])
     slopes = optimize.approx_fprime(at, objective, 1e-7)
     np.testing.assert_allclose(slopes, 0.0, atol=2e-4)
+
+
+def test_newton_ends_where_steps_drown_in_rounding(rng: np.random.Generator) -> None:
+    # A fit that starts next to its optimum: every step changes the value by less than a float64 can tell.
+    features, pairs, answers, _ = answered(rng, n=200, d=30, count=300)
+    head = plain(features, pairs, answers, precision=10.0)
+    for scale in (1e-5, 1e-7, 1e-9):
+        near = dataclasses.replace(head, weights=head.weights + scale * rng.standard_normal(30))
+        again = plain(features, pairs, answers, precision=10.0, start=near)
+        np.testing.assert_allclose(again.weights, head.weights, atol=1e-7)
 
 
 def test_evidence_is_the_integral_in_one_dimension(rng: np.random.Generator) -> None:
