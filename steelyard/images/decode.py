@@ -222,6 +222,10 @@ def _pillow(file: IO[bytes], name: str, kind: str, max_megapixels: float) -> RGB
         Image.init()
         # Not Image.open: it would also try formats that start other programs (EPS), and its own limit on the
         # size is a process-wide global that warns instead of raising.
+        if kind == "PNG":
+            # Pillow does not look at the checksums of pixels while it unpacks them: damage would go unseen.
+            Image.OPEN[kind][0](file, name).verify()
+            file.seek(0)
         image = Image.OPEN[kind][0](file, name)
         width, height = image.size
         if width < 1 or height < 1:
@@ -310,8 +314,12 @@ def _reason(error: Exception, kind: str) -> str:
         return "unpacks to far more pixels than allowed: a decompression bomb?"
     if isinstance(error, MemoryError):
         return "does not fit in memory"
+    if "requires a buffer" in text:  # a header cut short, in the words of the struct module
+        return f"is truncated: the {kind} header ends too early"
     if "truncated" in text.lower() or isinstance(error, EOFError):
         return f"is truncated: the {kind} data end too early ({text})"
+    if text == "not identified by this driver":
+        text = "its header makes no sense"
     return f"is damaged: {kind} cannot be decoded ({text})"
 
 
