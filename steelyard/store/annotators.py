@@ -137,13 +137,8 @@ class AnnotatorTable(Database):
 
     def session(self, token_hash: str, *, now: float | None = None) -> Session | None:
         """The login with this hash, or None: unknown, over, or its annotator is inactive."""
-        query = (
-            sa.select(sessions.c.csrf, sessions.c.created, sessions.c.expires, annotators)
-            .join(annotators, annotators.c.name == sessions.c.annotator)
-            .where(sessions.c.token_hash == token_hash, annotators.c.active)
-        )
         with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(_SESSION, {"token_hash": token_hash}).one_or_none()
             if row is None or row[2] <= self._clock(connection, now):
                 return None
         csrf, created, expires, *rest = row
@@ -189,13 +184,8 @@ class AnnotatorTable(Database):
 
     def token_owner(self, token_hash: str, *, now: float | None = None) -> Annotator | None:
         """The active annotator to whom a token belongs, or None: unknown, revoked, or inactive."""
-        query = (
-            sa.select(api_tokens.c.id, api_tokens.c.last_used, annotators)
-            .join(annotators, annotators.c.name == api_tokens.c.annotator)
-            .where(api_tokens.c.token_hash == token_hash, api_tokens.c.revoked.is_(None), annotators.c.active)
-        )
         with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(_TOKEN_OWNER, {"token_hash": token_hash}).one_or_none()
             at = self._clock(connection, now)
         if row is None:
             return None
@@ -233,11 +223,12 @@ class AnnotatorTable(Database):
 
 def ensure_annotators(connection: Connection, database: Database, names: Iterable[str], at: float) -> None:
     """Make names known that are not, with no way to log in."""
-    for name in sorted(names):
-        # Looking first keeps the usual case free of a write.
-        if connection.execute(sa.select(annotators.c.name).where(annotators.c.name == name)).first() is None:
-            values = {"name": name, "created": at, "role": "annotator", "active": True}
-            connection.execute(database._insert(annotators).values(values).on_conflict_do_nothing())
+    for chunk in fields.chunks(sorted(names)):
+        known = set(connection.execute(_KNOWN, {"names": chunk}).scalars())
+        for name in chunk:
+            if name not in known:
+                values = {"name": name, "created": at, "role": "annotator", "active": True}
+                connection.execute(database._insert(annotators).values(values).on_conflict_do_nothing())
 
 
 def _annotator(connection: Connection, name: str) -> Annotator:
@@ -245,3 +236,20 @@ def _annotator(connection: Connection, name: str) -> Annotator:
     if row is None:
         raise UnknownRecordError(f"there is no annotator {name!r}")
     return Annotator(**row)
+
+
+_KNOWN = sa.select(annotators.c.name).where(annotators.c.name.in_(sa.bindparam("names", expanding=True)))
+_SESSION = (
+    sa.select(sessions.c.csrf, sessions.c.created, sessions.c.expires, annotators)
+    .join(annotators, annotators.c.name == sessions.c.annotator)
+    .where(sessions.c.token_hash == sa.bindparam("token_hash"), annotators.c.active)
+)
+_TOKEN_OWNER = (
+    sa.select(api_tokens.c.id, api_tokens.c.last_used, annotators)
+    .join(annotators, annotators.c.name == api_tokens.c.annotator)
+    .where(
+        api_tokens.c.token_hash == sa.bindparam("token_hash"),
+        api_tokens.c.revoked.is_(None),
+        annotators.c.active,
+    )
+)

@@ -12,7 +12,7 @@ from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.errors import UnknownRecordError
-from steelyard.store.log import COMPARISONS, counted
+from steelyard.store.log import COMPARISONS
 from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison
 from steelyard.store.schema import WITHDRAWN, comparisons, images, pairs
 
@@ -31,7 +31,7 @@ class AnswerTable(Database):
         Raises:
             UnknownRecordError: no answer has this id.
         """
-        for comparison in self._read(_described().where(comparisons.c.id == fields.text(id, "an id"))):
+        for comparison in self._read(_DESCRIBED.where(comparisons.c.id == fields.text(id, "an id"))):
             return comparison
         raise UnknownRecordError(f"there is no answer {id}")
 
@@ -39,14 +39,14 @@ class AnswerTable(Database):
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None
     ) -> list[Comparison]:
         """The log as it was written, undone answers included, from the first row after number `after`."""
-        query = _described().where(comparisons.c.seq > after).order_by(comparisons.c.seq).limit(limit)
+        query = _DESCRIBED.where(comparisons.c.seq > after).order_by(comparisons.c.seq).limit(limit)
         if annotator is not None:
             query = query.where(comparisons.c.annotator == annotator)
         return self._read(query)
 
     def latest(self, annotator: str, n: int) -> list[Comparison]:
         """The latest answers of an annotator that count, newest first: what can be undone."""
-        query = _described().where(comparisons.c.annotator == annotator, counted(COMPARISONS, comparisons))
+        query = _DESCRIBED.where(comparisons.c.annotator == annotator, COMPARISONS.counts)
         return self._read(query.order_by(comparisons.c.seq.desc()).limit(n))
 
     def comparisons_of(self, image_id: str) -> list[Comparison]:
@@ -57,7 +57,7 @@ class AnswerTable(Database):
             sa.select(pairs.c.id).where(pairs.c.first_row == row),
             sa.select(pairs.c.id).where(pairs.c.second_row == row),
         )
-        query = _described().where(comparisons.c.pair.in_(its), counted(COMPARISONS, comparisons))
+        query = _DESCRIBED.where(comparisons.c.pair.in_(its), COMPARISONS.counts)
         return self._read(query.order_by(comparisons.c.seq))
 
     def _read(self, query: sa.Select[Any]) -> list[Comparison]:
@@ -75,37 +75,11 @@ class AnswerTable(Database):
             upto: the end of the log; None takes the newest row.
         """
         with self._reading() as connection:
-            last = connection.execute(
-                sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
-            ).scalar_one()
-            last = int(last) if upto is None else min(int(last), upto)
-            c = comparisons
-            rows = connection.execute(
-                sa.select(
-                    c.c.seq,
-                    c.c.pair,
-                    pairs.c.first_row,
-                    pairs.c.second_row,
-                    c.c.answer,
-                    c.c.left_row,
-                    c.c.annotator,
-                    pairs.c.reserved,
-                    pairs.c.repeat,
-                    c.c.shown_at,
-                    c.c.answered_at,
-                )
-                .join(pairs, pairs.c.id == c.c.pair)
-                .where(c.c.seq > after, c.c.seq <= last, counted(COMPARISONS, c, upto=last))
-                .order_by(c.c.seq)
-            ).all()
-            later = comparisons.alias("since")
-            gone = connection.execute(
-                sa.select(c.c.seq)
-                .join(later, later.c.supersedes == c.c.id)
-                .where(later.c.seq > after, later.c.seq <= last, c.c.seq <= after, c.c.answer != WITHDRAWN)
-                .order_by(c.c.seq)
-            )
-            superseded = np.array(gone.scalars().all(), dtype=np.int64)
+            last = int(connection.execute(_LAST).scalar_one())
+            last = last if upto is None else min(last, upto)
+            span = {"after": after, "upto": last}
+            rows = connection.execute(_EFFECTIVE, span).all()
+            superseded = np.array(connection.execute(_SUPERSEDED, span).scalars().all(), dtype=np.int64)
         columns = tuple(zip(*rows, strict=True)) if rows else ((),) * 11
         seq, pair, first, second, answer, left, annotator, reserved, repeat, shown_at, answered_at = columns
         first_row, left_row = np.array(first, dtype=np.int64), np.array(left, dtype=np.int64)
@@ -132,15 +106,11 @@ class AnswerTable(Database):
     def last_seq(self) -> int:
         """The number of the newest row of the log, 0 where it is empty."""
         with self._reading() as connection:
-            return int(
-                connection.execute(
-                    sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
-                ).scalar_one()
-            )
+            return int(connection.execute(_LAST).scalar_one())
 
     def answer_count(self, annotator: str | None = None) -> int:
         """How many answers count, of one annotator or of all."""
-        query = sa.select(sa.func.count()).select_from(comparisons).where(counted(COMPARISONS, comparisons))
+        query = sa.select(sa.func.count()).select_from(comparisons).where(COMPARISONS.counts)
         if annotator is not None:
             query = query.where(comparisons.c.annotator == annotator)
         with self._reading() as connection:
@@ -149,7 +119,7 @@ class AnswerTable(Database):
     def counts(self) -> list[AnnotatorCount]:
         """What each annotator did, by name; those who answered nothing are left out."""
         c = comparisons
-        counts = sa.case((counted(COMPARISONS, c), 1), else_=0).label("counts")
+        counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
         spoken = (
             sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
             .where(c.c.answer != WITHDRAWN)
@@ -201,20 +171,56 @@ def coded(names: Iterable[str]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tu
     return np.array([code[name] for name in given], dtype=np.int64), known
 
 
-def _described() -> sa.Select[Any]:
-    left, right = images.alias("left_image"), images.alias("right_image")
-    later = comparisons.alias("later_row")
-    names = [c for c in comparisons.c if c.name not in ("left_row", "right_row")]
-    return (
-        sa.select(
-            *names, left.c.id.label("left"), right.c.id.label("right"), later.c.id.label("superseded_by")
-        )
-        .join(left, left.c.row == comparisons.c.left_row)
-        .join(right, right.c.row == comparisons.c.right_row)
-        .outerjoin(later, later.c.supersedes == comparisons.c.id)
-    )
-
-
 def _comparison(row: sa.RowMapping) -> Comparison:
     answer = None if row["answer"] == WITHDRAWN else Answer(row["answer"])
     return Comparison(**{**row, "answer": answer})
+
+
+_left, _right, _later = (
+    images.alias("left_image"),
+    images.alias("right_image"),
+    comparisons.alias("later_row"),
+)
+_DESCRIBED = (
+    sa.select(
+        *(column for column in comparisons.c if column.name not in ("left_row", "right_row")),
+        _left.c.id.label("left"),
+        _right.c.id.label("right"),
+        _later.c.id.label("superseded_by"),
+    )
+    .join(_left, _left.c.row == comparisons.c.left_row)
+    .join(_right, _right.c.row == comparisons.c.right_row)
+    .outerjoin(_later, _later.c.supersedes == comparisons.c.id)
+)
+
+_after, _upto = sa.bindparam("after", type_=sa.BigInteger), sa.bindparam("upto", type_=sa.BigInteger)
+_LAST = sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
+_EFFECTIVE = (
+    sa.select(
+        comparisons.c.seq,
+        comparisons.c.pair,
+        pairs.c.first_row,
+        pairs.c.second_row,
+        comparisons.c.answer,
+        comparisons.c.left_row,
+        comparisons.c.annotator,
+        pairs.c.reserved,
+        pairs.c.repeat,
+        comparisons.c.shown_at,
+        comparisons.c.answered_at,
+    )
+    .join(pairs, pairs.c.id == comparisons.c.pair)
+    .where(comparisons.c.seq > _after, comparisons.c.seq <= _upto, COMPARISONS.counted)
+    .order_by(comparisons.c.seq)
+)
+_SUPERSEDED = (
+    sa.select(comparisons.c.seq)
+    .join(_later, _later.c.supersedes == comparisons.c.id)
+    .where(
+        _later.c.seq > _after,
+        _later.c.seq <= _upto,
+        comparisons.c.seq <= _after,
+        comparisons.c.answer != WITHDRAWN,
+    )
+    .order_by(comparisons.c.seq)
+)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from steelyard.pairs import Answer
-from steelyard.store import fields, log
+from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
@@ -63,7 +63,7 @@ class ComparisonLog(Database):
             if require_lease:
                 for answer in new:
                     _check_handed_out(connection, answer)
-            recorded = log.append(self, connection, COMPARISONS, rows)
+            recorded = COMPARISONS.append(self, connection, rows)
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
             for annotator in sorted(names):
                 end_leases(connection, annotator, [a.pair for a in written if a.annotator == annotator], at)
@@ -117,7 +117,7 @@ class ComparisonLog(Database):
                 "note": "",
                 "source": fields.source(source),
             }
-            [recorded] = log.append(self, connection, COMPARISONS, [row])
+            [recorded] = COMPARISONS.append(self, connection, [row])
             if recorded.created:
                 give_back(
                     self, connection, annotator, undone["pair"], undone["left_row"], at, at + lease_seconds
@@ -162,10 +162,12 @@ def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
 
 
 def _check_handed_out(connection: Connection, answer: NewComparison) -> None:
-    lease = sa.select(sa.literal(1)).where(
-        pair_leases.c.pair == answer.pair, pair_leases.c.annotator == answer.annotator
-    )
-    if connection.execute(lease).one_or_none() is None:
+    if connection.execute(_HANDED_OUT, {"pair": answer.pair, "annotator": answer.annotator}).first() is None:
         raise NotHandedOutError(
             f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
         )
+
+
+_HANDED_OUT = sa.select(sa.literal(1)).where(
+    pair_leases.c.pair == sa.bindparam("pair"), pair_leases.c.annotator == sa.bindparam("annotator")
+)

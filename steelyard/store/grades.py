@@ -9,12 +9,12 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from steelyard.store import fields, log
+from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.answers import coded
 from steelyard.store.database import Database
 from steelyard.store.errors import UnknownRecordError
-from steelyard.store.log import GRADES, counted
+from steelyard.store.log import GRADES
 from steelyard.store.records import Grade, GradeArrays, NewGrade, Recorded
 from steelyard.store.schema import grades, images
 
@@ -43,9 +43,7 @@ class GradeLog(Database):
             at = self._clock(connection, now)
             ensure_annotators(connection, self, {grade.annotator for grade in new}, at)
             rows = _lock_images(connection, [grade.image for grade in new])
-            return log.append(
-                self, connection, GRADES, [_values(grade, rows[grade.image], at) for grade in new]
-            )
+            return GRADES.append(self, connection, [_values(grade, rows[grade.image], at) for grade in new])
 
     def undo_grade(
         self, grade_id: str, annotator: str, *, id: str, source: str = "page", now: float | None = None
@@ -75,7 +73,7 @@ class GradeLog(Database):
                 "note": "",
                 "source": fields.source(source),
             }
-            return log.append(self, connection, GRADES, [row])[0]
+            return GRADES.append(self, connection, [row])[0]
 
     def grades(
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None
@@ -97,17 +95,10 @@ class GradeLog(Database):
 
     def grade_arrays(self, upto: int | None = None) -> GradeArrays:
         """The grades that count, as columns – now, or when the log ended at number `upto`."""
-        newest = sa.select(sa.func.coalesce(sa.func.max(grades.c.seq), 0))
         with self._reading() as connection:
-            last = int(connection.execute(newest).scalar_one())
+            last = int(connection.execute(_LAST).scalar_one())
             last = last if upto is None else min(last, upto)
-            rows = connection.execute(
-                sa.select(
-                    grades.c.seq, grades.c.image_row, grades.c.grade, grades.c.annotator, grades.c.answered_at
-                )
-                .where(grades.c.seq <= last, counted(GRADES, grades, upto=last))
-                .order_by(grades.c.seq)
-            ).all()
+            rows = connection.execute(_EFFECTIVE, {"upto": last}).all()
         seq, row, grade, annotator, answered_at = zip(*rows, strict=True) if rows else ((),) * 5
         codes, names = coded(annotator)
         return GradeArrays(
@@ -123,9 +114,7 @@ class GradeLog(Database):
     def last_grade_seq(self) -> int:
         """The number of the newest row of the log of grades, 0 where it is empty."""
         with self._reading() as connection:
-            return int(
-                connection.execute(sa.select(sa.func.coalesce(sa.func.max(grades.c.seq), 0))).scalar_one()
-            )
+            return int(connection.execute(_LAST).scalar_one())
 
 
 def _lock_images(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -154,3 +143,11 @@ def _values(grade: NewGrade, row: int, at: float) -> dict[str, Any]:
         "note": fields.text(grade.note, "a note"),
         "source": fields.source(grade.source),
     }
+
+
+_LAST = sa.select(sa.func.coalesce(sa.func.max(grades.c.seq), 0))
+_EFFECTIVE = (
+    sa.select(grades.c.seq, grades.c.image_row, grades.c.grade, grades.c.annotator, grades.c.answered_at)
+    .where(grades.c.seq <= sa.bindparam("upto", type_=sa.BigInteger), GRADES.counted)
+    .order_by(grades.c.seq)
+)

@@ -7,7 +7,6 @@ The row stays: whoever was handed a pair may answer it later too – an answer t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,7 +15,7 @@ from sqlalchemy.engine import Connection
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
-from steelyard.store.log import COMPARISONS, counted
+from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import lock_pairs
 from steelyard.store.records import Leased
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
@@ -32,8 +31,8 @@ class LeaseTable(Database):
     ) -> list[Leased]:
         """Hand pairs to an annotator, oldest first.
 
-        What the annotator still holds comes first, with the same sides and extended, so reloading a page shows the
-        same pairs. New ones are open pairs that the annotator has not answered and that fewer people than wanted
+        What the annotator still holds comes first, with the same sides, so reloading a page shows the same pairs;
+        it is extended when half of its time is over. New ones are open pairs that the annotator has not answered and that fewer people than wanted
         have answered or hold.
 
         Args:
@@ -68,49 +67,18 @@ class LeaseTable(Database):
         with self._writing() as connection:
             at = self._clock(connection, now)
             ensure_annotators(connection, self, [annotator], at)
-            mine = _held(annotator, at).order_by(pair_leases.c.handed_at, pair_leases.c.pair).limit(n)
+            who = {"annotator": annotator, "at": at, "n": n}
             if not self._sqlite:
                 # Lock first, then look again: a lease may run out and be taken over between the two.
-                lock_pairs(connection, connection.execute(mine).scalars().all())
-            held = connection.execute(mine).scalars().all()
+                lock_pairs(connection, connection.execute(_HELD, who).scalars().all())
+            held = connection.execute(_HELD, who).scalars().all()
             taken = _take(connection, annotator, n - len(held), at, wait=wait)
-            self._reserve(connection, annotator, [*held, *taken], at, at + seconds, rng)
+            if held:
+                # Only when half of the time is over: looking again and again should not write to the disk each time.
+                _renew(connection, annotator, held, at + seconds, below=at + seconds / 2)
+            if taken:
+                _reserve(connection, annotator, taken, at, at + seconds, rng)
             return _leases(connection, annotator, [*held, *taken])
-
-    def _reserve(
-        self,
-        connection: Connection,
-        annotator: str,
-        ids: Sequence[int],
-        at: float,
-        expires: float,
-        rng: np.random.Generator,
-    ) -> None:
-        for chunk in fields.chunks(ids):
-            known = sa.select(pair_leases.c.pair).where(
-                pair_leases.c.annotator == annotator, pair_leases.c.pair.in_(chunk)
-            )
-            again = set(connection.execute(known).scalars())
-            rows = connection.execute(
-                sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row).where(pairs.c.id.in_(chunk))
-            )
-            sides = {id: (first, second) for id, first, second in rows}
-            if again:
-                renew = sa.update(pair_leases).where(
-                    pair_leases.c.annotator == annotator, pair_leases.c.pair.in_(again)
-                )
-                connection.execute(renew.values(expires=expires))
-            new = [id for id in chunk if id not in again]
-            if new:
-                common = {"annotator": annotator, "handed_at": at, "expires": expires}
-                turned = rng.integers(2, size=len(new)).tolist()
-                connection.execute(
-                    sa.insert(pair_leases),
-                    [
-                        {"pair": id, "left_row": sides[id][side], **common}
-                        for id, side in zip(new, turned, strict=True)
-                    ],
-                )
 
     def release_leases(self, annotator: str, *, now: float | None = None) -> int:
         """Give back what an annotator holds, so that others get it at once.
@@ -129,19 +97,15 @@ class LeaseTable(Database):
     def free_pair_count(self, annotator: str, *, now: float | None = None) -> int:
         """How many pairs `lease_pairs` could hand to this annotator, those already held included."""
         with self._reading() as connection:
-            at = self._clock(connection, now)
-            held = sa.select(sa.func.count()).select_from(_held(annotator, at).subquery())
-            free = sa.select(sa.func.count()).select_from(pairs).where(_available(annotator, at))
-            return int(connection.execute(held).scalar_one() + connection.execute(free).scalar_one())
+            who = {"annotator": annotator, "at": self._clock(connection, now), "n": fields.LARGEST}
+            held = len(connection.execute(_HELD, who).all())
+            return held + int(connection.execute(_AVAILABLE_COUNT, who).scalar_one())
 
 
 def end_leases(connection: Connection, annotator: str, ids: Sequence[int], at: float) -> None:
     """End leases because their pairs were answered; the pairs' locks are held."""
     for chunk in fields.chunks(sorted(set(ids))):
-        running = sa.and_(
-            pair_leases.c.annotator == annotator, pair_leases.c.pair.in_(chunk), pair_leases.c.expires > at
-        )
-        connection.execute(sa.update(pair_leases).where(running).values(expires=at))
+        connection.execute(_END, {"who": annotator, "ids": chunk, "at": at})
 
 
 def give_back(
@@ -160,93 +124,141 @@ def give_back(
     connection.execute(insert.on_conflict_do_update(index_elements=["pair", "annotator"], set_=update))
 
 
-def _answered(annotator: str) -> sa.ColumnElement[bool]:
-    """The pair counts an answer of this annotator; most open pairs have none of anybody, which is cheap to see."""
-    own = sa.select(sa.literal(1)).where(
-        comparisons.c.pair == pairs.c.id,
-        comparisons.c.annotator == annotator,
-        counted(COMPARISONS, comparisons),
-    )
-    return sa.and_(pairs.c.answers > 0, own.exists())
-
-
-def _held(annotator: str, at: float) -> sa.Select[Any]:
-    """Pairs that the annotator holds and has not answered."""
-    return (
-        sa.select(pair_leases.c.pair)
-        .join(pairs, pairs.c.id == pair_leases.c.pair)
-        .where(
-            pair_leases.c.annotator == annotator,
-            pair_leases.c.expires > at,
-            pairs.c.open,
-            ~_answered(annotator),
-        )
-    )
-
-
-def _available(annotator: str, at: float) -> sa.ColumnElement[bool]:
-    """Open pairs that could be handed to the annotator and are not held already."""
-    running = sa.and_(pair_leases.c.pair == pairs.c.id, pair_leases.c.expires > at)
-    own = sa.select(sa.literal(1)).where(running, pair_leases.c.annotator == annotator)
-    others = sa.select(sa.func.count()).where(running, pair_leases.c.annotator != annotator).scalar_subquery()
-    # Who answered holds no lease any more, so nobody is counted twice.
-    return sa.and_(
-        pairs.c.open, pairs.c.answers + others < pairs.c.raters, ~_answered(annotator), ~own.exists()
-    )
-
-
 def _take(connection: Connection, annotator: str, n: int, at: float, *, wait: bool) -> list[int]:
-    """Lock `n` available pairs, or as many as there are."""
-    available = _available(annotator, at)
+    """Find `n` available pairs, or as many as there are, and lock them."""
     found: list[int] = []
     last = 0
     while len(found) < n:
-        query = (
-            sa.select(pairs.c.id)
-            .where(pairs.c.id > last, available)
-            .order_by(pairs.c.id)
-            .limit(n - len(found))
-        )
+        who = {"annotator": annotator, "at": at, "last": last, "n": n - len(found)}
         if connection.dialect.name == "sqlite":
-            return list(connection.execute(query).scalars())
-        locked = (
-            connection.execute(query.with_for_update(key_share=True, skip_locked=not wait)).scalars().all()
-        )
+            return list(connection.execute(_AVAILABLE, who).scalars())
+        locked = connection.execute(_LOCK_WAITING if wait else _LOCK_SKIPPING, who).scalars().all()
         if not locked:
             break
         # Somebody may have committed a lease between our look and our lock; with the lock held, look again.
         last = locked[-1]
-        found += connection.execute(
-            sa.select(pairs.c.id).where(pairs.c.id.in_(locked), available).order_by(pairs.c.id)
-        ).scalars()
+        again = {"annotator": annotator, "at": at, "ids": locked}
+        found += connection.execute(_STILL_AVAILABLE, again).scalars()
     return found
 
 
+def _renew(connection: Connection, annotator: str, ids: Sequence[int], expires: float, below: float) -> None:
+    for chunk in fields.chunks(ids):
+        connection.execute(_RENEW, {"who": annotator, "ids": chunk, "until": expires, "below": below})
+
+
+def _reserve(
+    connection: Connection,
+    annotator: str,
+    ids: Sequence[int],
+    at: float,
+    expires: float,
+    rng: np.random.Generator,
+) -> None:
+    for chunk in fields.chunks(ids):
+        again = set(connection.execute(_HANDED_BEFORE, {"annotator": annotator, "ids": chunk}).scalars())
+        if again:
+            _renew(connection, annotator, sorted(again), expires, below=expires)
+        new = [id for id in chunk if id not in again]
+        if new:
+            sides = {id: rows for id, *rows in connection.execute(_SIDES, {"ids": new})}
+            common = {"annotator": annotator, "handed_at": at, "expires": expires}
+            left = rng.integers(2, size=len(new)).tolist()
+            connection.execute(
+                _INSERT,
+                [{"pair": id, "left_row": sides[id][k], **common} for id, k in zip(new, left, strict=True)],
+            )
+
+
 def _leases(connection: Connection, annotator: str, ids: Sequence[int]) -> list[Leased]:
-    left, right = images.alias("left_image"), images.alias("right_image")
-    right_row = pairs.c.first_row + pairs.c.second_row - pair_leases.c.left_row
-    query = (
-        sa.select(
-            pair_leases.c.pair,
-            pair_leases.c.annotator,
-            left.c.id.label("left"),
-            right.c.id.label("right"),
-            left.c.row.label("left_row"),
-            right.c.row.label("right_row"),
-            pairs.c.round,
-            pairs.c.strategy,
-            pairs.c.reason,
-            pairs.c.reserved,
-            pairs.c.repeat,
-            pair_leases.c.expires,
-        )
-        .join(pairs, pairs.c.id == pair_leases.c.pair)
-        .join(left, left.c.row == pair_leases.c.left_row)
-        .join(right, right.c.row == right_row)
-        .where(pair_leases.c.annotator == annotator)
-    )
     found: dict[int, Leased] = {}
     for chunk in fields.chunks(ids):
-        for row in connection.execute(query.where(pair_leases.c.pair.in_(chunk))).mappings():
+        for row in connection.execute(_LEASES, {"annotator": annotator, "ids": chunk}).mappings():
             found[row["pair"]] = Leased(**row)
     return [found[id] for id in ids]
+
+
+# The statements, built once.
+
+_who = sa.bindparam("annotator", type_=sa.Text)
+_at = sa.bindparam("at", type_=sa.Double)
+_n = sa.bindparam("n", type_=sa.BigInteger)
+_ids: sa.BindParameter[int] = sa.bindparam("ids", expanding=True)
+_one = sa.literal(1)
+
+# Most open pairs have no answer of anybody, which is cheaper to see than that there is none of this annotator.
+_answered = sa.and_(
+    pairs.c.answers > 0,
+    sa.select(_one)
+    .where(comparisons.c.pair == pairs.c.id, comparisons.c.annotator == _who, COMPARISONS.counts)
+    .exists(),
+)
+_running = sa.and_(pair_leases.c.pair == pairs.c.id, pair_leases.c.expires > _at)
+_own = sa.select(_one).where(_running, pair_leases.c.annotator == _who)
+_others = sa.select(sa.func.count()).where(_running, pair_leases.c.annotator != _who).scalar_subquery()
+# Who answered holds no lease any more, so nobody is counted twice.
+_available = sa.and_(pairs.c.open, pairs.c.answers + _others < pairs.c.raters, ~_answered, ~_own.exists())
+
+_HELD = (
+    sa.select(pair_leases.c.pair)
+    .join(pairs, pairs.c.id == pair_leases.c.pair)
+    .where(pair_leases.c.annotator == _who, pair_leases.c.expires > _at, pairs.c.open, ~_answered)
+    .order_by(pair_leases.c.handed_at, pair_leases.c.pair)
+    .limit(_n)
+)
+_AVAILABLE = (
+    sa.select(pairs.c.id)
+    .where(pairs.c.id > sa.bindparam("last", type_=sa.BigInteger), _available)
+    .order_by(pairs.c.id)
+    .limit(_n)
+)
+_LOCK_SKIPPING = _AVAILABLE.with_for_update(key_share=True, skip_locked=True)
+_LOCK_WAITING = _AVAILABLE.with_for_update(key_share=True)
+_STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)
+_AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
+
+_HANDED_BEFORE = sa.select(pair_leases.c.pair).where(
+    pair_leases.c.annotator == _who, pair_leases.c.pair.in_(_ids)
+)
+_SIDES = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row).where(pairs.c.id.in_(_ids))
+_INSERT = sa.insert(pair_leases)
+_RENEW = (
+    sa.update(pair_leases)
+    .where(
+        pair_leases.c.annotator == sa.bindparam("who"),
+        pair_leases.c.pair.in_(_ids),
+        pair_leases.c.expires < sa.bindparam("below"),
+    )
+    .values(expires=sa.bindparam("until"))
+)
+_END = (
+    sa.update(pair_leases)
+    .where(
+        pair_leases.c.annotator == sa.bindparam("who"),
+        pair_leases.c.pair.in_(_ids),
+        pair_leases.c.expires > _at,
+    )
+    .values(expires=_at)
+)
+
+_left, _right = images.alias("left_image"), images.alias("right_image")
+_LEASES = (
+    sa.select(
+        pair_leases.c.pair,
+        pair_leases.c.annotator,
+        _left.c.id.label("left"),
+        _right.c.id.label("right"),
+        _left.c.row.label("left_row"),
+        _right.c.row.label("right_row"),
+        pairs.c.round,
+        pairs.c.strategy,
+        pairs.c.reason,
+        pairs.c.reserved,
+        pairs.c.repeat,
+        pair_leases.c.expires,
+    )
+    .join(pairs, pairs.c.id == pair_leases.c.pair)
+    .join(_left, _left.c.row == pair_leases.c.left_row)
+    .join(_right, _right.c.row == pairs.c.first_row + pairs.c.second_row - pair_leases.c.left_row)
+    .where(pair_leases.c.annotator == _who, pair_leases.c.pair.in_(_ids))
+)

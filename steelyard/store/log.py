@@ -3,12 +3,13 @@
 A row is written once. A row that `supersedes` an earlier one replaces it, or withdraws it when it says nothing
 itself (undo). What counts are the rows that say something and that nothing supersedes; of those there is at most
 one for each annotator and subject.
+
+Statements are built once, when the module is loaded: building one takes longer than running it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,152 +21,154 @@ from steelyard.store.errors import ConflictError, UnknownRecordError
 from steelyard.store.fields import chunks
 from steelyard.store.records import Recorded
 
-__all__ = ["COMPARISONS", "GRADES", "Log", "append", "counted"]
+__all__ = ["COMPARISONS", "GRADES", "Log"]
 
 
-@dataclass(frozen=True)
 class Log:
-    """A log and its words.
+    """A log, its words and its statements.
 
     Attributes:
-        table: with `seq`, `id`, `annotator`, `supersedes`.
-        subject: column of what is judged.
-        said: column of the judgement.
-        silence: what `said` holds in an undo.
-        content: columns that make two submissions with the same id the same.
-        what: a row in words.
-        about: the subject in words.
+        counts: the condition that a row counts.
+        counted: the same when the log ended at number `:upto`.
     """
 
-    table: sa.Table
-    subject: str
-    said: str
-    silence: str | None
-    content: tuple[str, ...]
-    what: str
-    about: str
+    def __init__(
+        self,
+        table: sa.Table,
+        *,
+        subject: str,
+        said: str,
+        silence: str | None,
+        content: tuple[str, ...],
+        what: str,
+        about: str,
+    ) -> None:
+        """Describe a log.
 
-    def speaks(self, table: sa.FromClause) -> sa.ColumnElement[bool]:
-        """Rows that are no undo."""
-        return table.c[self.said].is_not(None) if self.silence is None else table.c[self.said] != self.silence
+        Args:
+            table: with `seq`, `id`, `annotator`, `supersedes`.
+            subject: column of what is judged.
+            said: column of the judgement.
+            silence: what `said` holds in an undo.
+            content: columns that make two submissions with the same id the same.
+            what: a row in words.
+            about: the subject in words.
+        """
+        self.table, self.subject, self.said, self.silence, self.content = (
+            table,
+            subject,
+            said,
+            silence,
+            content,
+        )
+        self.what, self.about = what, about
+        later = table.alias("later")
+        superseding = sa.select(sa.literal(1)).where(later.c.supersedes == table.c.id)
+        speaks = table.c[said].is_not(None) if silence is None else table.c[said] != silence
+        upto = sa.bindparam("upto", type_=sa.BigInteger)
+        self.counts = sa.and_(speaks, ~superseding.exists())
+        self.counted = sa.and_(speaks, ~superseding.where(later.c.seq <= upto).exists())
+        given: sa.BindParameter[Any] = sa.bindparam("given", expanding=True)
+        self._known = sa.select(*(table.c[name] for name in ("id", *content))).where(table.c.id.in_(given))
+        self._superseded = sa.select(table.c.supersedes).where(table.c.supersedes.in_(given))
+        self._standing = sa.select(table.c.id, table.c[subject], table.c.annotator).where(
+            table.c[subject].in_(given), self.counts
+        )
+        self._numbers = sa.select(table.c.id, table.c.seq).where(table.c.id.in_(given))
+        self._insert = sa.insert(table)
+
+    def append(
+        self, database: Database, connection: Connection, rows: Sequence[dict[str, Any]]
+    ) -> list[Recorded]:
+        """Write rows at the end of the log, all or none.
+
+        The caller holds the locks of all subjects and has checked the fields.
+
+        Returns:
+            One record a row, in order; `created` is False where the same row was there before.
+
+        Raises:
+            ConflictError: same id with other content; a second judgement of the same subject by the same annotator;
+                superseding what was superseded, another annotator's row, or an undo by an undo.
+            UnknownRecordError: what is superseded does not exist.
+        """
+        supersedes = sorted({row["supersedes"] for row in rows if row["supersedes"] is not None})
+        known: dict[str, Any] = {}
+        superseded: set[str] = set()
+        standing: dict[tuple[int, str], str] = {}
+        for ids in chunks(sorted({row["id"] for row in rows}.union(supersedes))):
+            for found in connection.execute(self._known, {"given": ids}).mappings():
+                known[found["id"]] = found
+        for ids in chunks(supersedes):
+            superseded.update(connection.execute(self._superseded, {"given": ids}).scalars())
+        for subjects in chunks(sorted({row[self.subject] for row in rows})):
+            for id, about, annotator in connection.execute(self._standing, {"given": subjects}):
+                standing[about, annotator] = id
+
+        new: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            id, earlier, key = row["id"], row["supersedes"], (row[self.subject], row["annotator"])
+            if id in known:
+                if any(known[id][name] != row[name] for name in self.content):
+                    raise ConflictError(
+                        f"{self.what} {id} was sent before with other content; make a new id for a new {self.what}"
+                    )
+                continue
+            if earlier is not None:
+                self._check_supersedes(row, known.get(earlier), earlier in superseded)
+                superseded.add(earlier)
+                if standing.get(key) == earlier:
+                    del standing[key]
+            if row[self.said] != self.silence:
+                if key in standing:
+                    raise ConflictError(
+                        f"{row['annotator']!r} already judged {self.about} {row[self.subject]} "
+                        f"({self.what} {standing[key]}); undo or replace that first"
+                    )
+                standing[key] = id
+            known[id] = new[id] = row
+
+        if new:
+            database._lock_log(connection)
+            connection.execute(self._insert, list(new.values()))
+        numbers: dict[str, int] = {}
+        for ids in chunks(sorted({row["id"] for row in rows})):
+            numbers.update(connection.execute(self._numbers, {"given": ids}).tuples().all())
+        # An id that occurs twice in one call was written by its first occurrence.
+        return [Recorded(numbers[row["id"]], row["id"], new.pop(row["id"], None) is not None) for row in rows]
+
+    def _check_supersedes(self, row: dict[str, Any], target: Any, superseded: bool) -> None:
+        earlier = row["supersedes"]
+        if target is None:
+            raise UnknownRecordError(f"there is no {self.what} {earlier} that could be undone or replaced")
+        if any(target[name] != row[name] for name in (self.subject, "annotator")):
+            raise ConflictError(
+                f"{self.what} {earlier} is about another {self.about} or by another annotator than "
+                f"{row['annotator']!r}; only one's own can be undone or replaced"
+            )
+        if superseded:
+            raise ConflictError(f"{self.what} {earlier} was undone or replaced before")
+        if row[self.said] == self.silence and target[self.said] == self.silence:
+            raise ConflictError(
+                f"{self.what} {earlier} is itself an undo; judge the {self.about} again instead"
+            )
 
 
 COMPARISONS = Log(
     schema.comparisons,
-    "pair",
-    "answer",
-    schema.WITHDRAWN,
-    ("pair", "annotator", "answer", "left_row", "supersedes"),
-    "answer",
-    "pair",
+    subject="pair",
+    said="answer",
+    silence=schema.WITHDRAWN,
+    content=("pair", "annotator", "answer", "left_row", "supersedes"),
+    what="answer",
+    about="pair",
 )
 GRADES = Log(
     schema.grades,
-    "image_row",
-    "grade",
-    None,
-    ("image_row", "annotator", "grade", "supersedes"),
-    "grade",
-    "image",
+    subject="image_row",
+    said="grade",
+    silence=None,
+    content=("image_row", "annotator", "grade", "supersedes"),
+    what="grade",
+    about="image",
 )
-
-
-def counted(log: Log, table: sa.FromClause, upto: int | None = None) -> sa.ColumnElement[bool]:
-    """The condition that a row counts – now, or when the log ended at number `upto`."""
-    later = log.table.alias("later")
-    superseding = sa.select(sa.literal(1)).where(later.c.supersedes == table.c.id)
-    if upto is not None:
-        superseding = superseding.where(later.c.seq <= upto)
-    return sa.and_(log.speaks(table), ~superseding.exists())
-
-
-def append(
-    database: Database, connection: Connection, log: Log, rows: Sequence[dict[str, Any]]
-) -> list[Recorded]:
-    """Write rows at the end of the log, all or none.
-
-    The caller holds the locks of all subjects and has checked the fields.
-
-    Returns:
-        One record a row, in order; `created` is False where the same row was there before.
-
-    Raises:
-        ConflictError: same id with other content; a second judgement of the same subject by the same annotator;
-            superseding what was superseded, another annotator's row or an undo by an undo.
-        UnknownRecordError: what is superseded does not exist.
-    """
-    table, subject, said = log.table, log.subject, log.said
-    supersedes = {row["supersedes"] for row in rows if row["supersedes"] is not None}
-    known: dict[str, Any] = {}
-    superseded: set[str] = set()
-    standing: dict[tuple[int, str], str] = {}
-    columns = [table.c[name] for name in ("id", *log.content)]
-    for ids in chunks(sorted({row["id"] for row in rows} | supersedes)):
-        for found in connection.execute(sa.select(*columns).where(table.c.id.in_(ids))).mappings():
-            known[found["id"]] = found
-    for ids in chunks(sorted(supersedes)):
-        superseded.update(
-            connection.execute(sa.select(table.c.supersedes).where(table.c.supersedes.in_(ids))).scalars()
-        )
-    for subjects in chunks(sorted({row[subject] for row in rows})):
-        query = sa.select(table.c.id, table.c[subject], table.c.annotator)
-        for id, about, annotator in connection.execute(
-            query.where(table.c[subject].in_(subjects), counted(log, table))
-        ):
-            standing[about, annotator] = id
-
-    new: list[dict[str, Any]] = []
-    for row in rows:
-        id, earlier, key = row["id"], row["supersedes"], (row[subject], row["annotator"])
-        if id in known:
-            if any(known[id][name] != row[name] for name in log.content):
-                raise ConflictError(
-                    f"{log.what} {id} was sent before with other content; make a new id for a new {log.what}"
-                )
-            continue
-        if earlier is not None:
-            if earlier not in known:
-                raise UnknownRecordError(f"there is no {log.what} {earlier} that could be undone or replaced")
-            if (known[earlier][subject], known[earlier]["annotator"]) != key:
-                raise ConflictError(
-                    f"{log.what} {earlier} is about another {log.about} or by another annotator than {row['annotator']!r}; "
-                    "only one's own can be undone or replaced"
-                )
-            if earlier in superseded:
-                raise ConflictError(f"{log.what} {earlier} was undone or replaced before")
-            if row[said] == log.silence and known[earlier][said] == log.silence:
-                raise ConflictError(
-                    f"{log.what} {earlier} is itself an undo; judge the {log.about} again instead"
-                )
-        if row[said] != log.silence and standing.get(key, earlier) != earlier:
-            raise ConflictError(
-                f"{row['annotator']!r} already judged {log.about} {row[subject]} ({log.what} {standing[key]}); "
-                "undo or replace that first"
-            )
-        if earlier is not None:
-            superseded.add(earlier)
-            if standing.get(key) == earlier:
-                del standing[key]
-        if row[said] != log.silence:
-            standing[key] = id
-        known[id] = row
-        new.append(row)
-
-    if new:
-        database._lock_log(connection)
-        connection.execute(sa.insert(table), new)
-    numbers: dict[str, int] = {}
-    for ids in chunks(sorted({row["id"] for row in rows})):
-        numbers.update(
-            connection.execute(sa.select(table.c.id, table.c.seq).where(table.c.id.in_(ids))).tuples().all()
-        )
-    created = {row["id"] for row in new}
-    # An id that occurs twice in one call was written by its first occurrence.
-    return [Recorded(numbers[row["id"]], row["id"], _first(created, row["id"])) for row in rows]
-
-
-def _first(created: set[str], id: str) -> bool:
-    if id in created:
-        created.remove(id)
-        return True
-    return False

@@ -14,11 +14,11 @@ from sqlalchemy.engine import Connection
 from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.errors import StoreError, UnknownRecordError
-from steelyard.store.log import COMPARISONS, counted
+from steelyard.store.log import COMPARISONS
 from steelyard.store.records import NewPair, PairColumns, StoredPair
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
-__all__ = ["PairTable", "lock_pairs", "settle"]
+__all__ = ["ANSWERS", "EXCLUDED", "PairTable", "lock_pairs", "settle"]
 
 _SMALL = 2**31 - 1
 
@@ -62,14 +62,14 @@ class PairTable(Database):
         """
         if 0 < id <= fields.LARGEST:
             with self._reading() as connection:
-                row = connection.execute(_described().where(pairs.c.id == id)).mappings().one_or_none()
+                row = connection.execute(_DESCRIBED_ONE, {"id": id}).mappings().one_or_none()
             if row is not None:
                 return StoredPair(**row)
         raise _no_pair(id)
 
     def find_pair(self, a: str, b: str, repeat: int = 0) -> StoredPair | None:
         """The pair of two images given by id, in any order, or None."""
-        query = _described().where(pairs.c.repeat == repeat)
+        query = _DESCRIBED.where(pairs.c.repeat == repeat)
         first, second = query.selected_columns.first, query.selected_columns.second
         query = query.where(sa.or_(sa.and_(first == a, second == b), sa.and_(first == b, second == a)))
         with self._reading() as connection:
@@ -80,7 +80,7 @@ class PairTable(Database):
         self, after_id: int = 0, limit: int | None = None, *, open: bool | None = None
     ) -> list[StoredPair]:
         """Pairs in the order of their ids, from the first one after `after_id`; `open` keeps open or closed ones."""
-        query = _described().where(pairs.c.id > after_id).order_by(pairs.c.id).limit(limit)
+        query = _DESCRIBED.where(pairs.c.id > after_id).order_by(pairs.c.id).limit(limit)
         if open is not None:
             query = query.where(pairs.c.open if open else ~pairs.c.open)
         with self._reading() as connection:
@@ -164,10 +164,9 @@ def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
     for id in wanted:
         if not 0 < id <= fields.LARGEST:
             raise _no_pair(id)
+    statement = _DESCRIBED_AMONG if connection.dialect.name == "sqlite" else _LOCKED_AMONG
     for chunk in fields.chunks(wanted):
-        lock = sa.select(pairs.c.id).where(pairs.c.id.in_(chunk)).order_by(pairs.c.id)
-        connection.execute(lock.with_for_update(key_share=True)).all()
-        for row in connection.execute(_described().where(pairs.c.id.in_(chunk))).mappings():
+        for row in connection.execute(statement, {"ids": chunk}).mappings():
             found[row["id"]] = row
     for id in wanted:
         if id not in found:
@@ -177,27 +176,8 @@ def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
 
 def settle(connection: Connection, ids: Sequence[int]) -> None:
     """Let `answers` and `open` of pairs follow from the log and from what is excluded; their locks are held."""
-    number = sa.select(sa.func.count()).where(
-        comparisons.c.pair == pairs.c.id, counted(COMPARISONS, comparisons)
-    )
-    excluded = sa.select(sa.literal(1)).where(
-        images.c.row.in_([pairs.c.first_row, pairs.c.second_row]), images.c.excluded_at.is_not(None)
-    )
     for chunk in fields.chunks(sorted(set(ids))):
-        these = pairs.c.id.in_(chunk)
-        connection.execute(sa.update(pairs).where(these).values(answers=number.scalar_subquery()))
-        still = sa.and_(pairs.c.answers < pairs.c.raters, ~excluded.exists())
-        connection.execute(sa.update(pairs).where(these).values(open=still))
-
-
-def _described() -> sa.Select[Any]:
-    first, second = images.alias("first_image"), images.alias("second_image")
-    names = [c for c in pairs.c if c.name != "answers"]
-    return (
-        sa.select(*names, first.c.id.label("first"), second.c.id.label("second"))
-        .join(first, first.c.row == pairs.c.first_row)
-        .join(second, second.c.row == pairs.c.second_row)
-    )
+        connection.execute(_SETTLE, {"ids": chunk})
 
 
 def _values(pair: NewPair) -> dict[str, Any]:
@@ -254,3 +234,39 @@ def _excluded(connection: Connection, rows: Sequence[int]) -> dict[int, bool]:
 
 def _no_pair(id: int) -> UnknownRecordError:
     return UnknownRecordError(f"no pair of this study has the number {id}")
+
+
+# The statements, built once.
+
+_first, _second = images.alias("first_image"), images.alias("second_image")
+_among: sa.BindParameter[int] = sa.bindparam("ids", expanding=True)
+_DESCRIBED = (
+    sa.select(
+        *(column for column in pairs.c if column.name != "answers"),
+        _first.c.id.label("first"),
+        _second.c.id.label("second"),
+    )
+    .join(_first, _first.c.row == pairs.c.first_row)
+    .join(_second, _second.c.row == pairs.c.second_row)
+)
+_DESCRIBED_ONE = _DESCRIBED.where(pairs.c.id == sa.bindparam("id"))
+_DESCRIBED_AMONG = _DESCRIBED.where(pairs.c.id.in_(_among)).order_by(pairs.c.id)
+_LOCKED_AMONG = _DESCRIBED_AMONG.with_for_update(of=pairs, key_share=True)
+
+ANSWERS = (
+    sa.select(sa.func.count()).where(comparisons.c.pair == pairs.c.id, COMPARISONS.counts).scalar_subquery()
+)
+"""How many answers count about a pair."""
+
+EXCLUDED = (
+    sa.select(sa.literal(1))
+    .where(images.c.row.in_([pairs.c.first_row, pairs.c.second_row]), images.c.excluded_at.is_not(None))
+    .exists()
+)
+"""Whether an image of a pair was taken out."""
+
+_SETTLE = (
+    sa.update(pairs)
+    .where(pairs.c.id.in_(_among))
+    .values(answers=ANSWERS, open=sa.and_(pairs.c.raters > ANSWERS, ~EXCLUDED))
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from steelyard.store.log import COMPARISONS, GRADES, counted
-from steelyard.store.schema import comparisons, grades, images, pairs
+from steelyard.store.log import COMPARISONS, GRADES
+from steelyard.store.pairs import ANSWERS, EXCLUDED
+from steelyard.store.schema import comparisons, grades, pairs
 
 __all__ = ["problems"]
 
@@ -22,17 +23,10 @@ def problems(connection: Connection) -> list[str]:
             found.append(f"row {row} of {table} points to a missing row of {parent}")
     found += [f"the trigger that keeps {table} append-only is missing" for table in _unguarded(connection)]
 
-    number = sa.select(sa.func.count()).where(
-        comparisons.c.pair == pairs.c.id, counted(COMPARISONS, comparisons)
-    )
-    answers = number.scalar_subquery()
-    out = sa.select(sa.literal(1)).where(
-        images.c.row.in_([pairs.c.first_row, pairs.c.second_row]), images.c.excluded_at.is_not(None)
-    )
-    wanted = sa.case((out.exists(), sa.false()), else_=pairs.c.answers < pairs.c.raters)
+    wanted = sa.case((EXCLUDED, sa.false()), else_=pairs.c.answers < pairs.c.raters)
     for query, sentence in (
         (
-            sa.select(pairs.c.id).where(pairs.c.answers != answers),
+            sa.select(pairs.c.id).where(pairs.c.answers != ANSWERS),
             "pair {} does not know how many answers it has",
         ),
         (
@@ -53,14 +47,14 @@ def problems(connection: Connection) -> list[str]:
         ),
         (
             sa.select(comparisons.c.pair)
-            .where(counted(COMPARISONS, comparisons))
+            .where(COMPARISONS.counts)
             .group_by(comparisons.c.pair, comparisons.c.annotator)
             .having(sa.func.count() > 1),
             "pair {} counts two answers of one annotator",
         ),
         (
             sa.select(grades.c.image_row)
-            .where(counted(GRADES, grades))
+            .where(GRADES.counts)
             .group_by(grades.c.image_row, grades.c.annotator)
             .having(sa.func.count() > 1),
             "image {} counts two grades of one annotator",
