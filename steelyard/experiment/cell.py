@@ -1,0 +1,339 @@
+"""One cell: one method on one fold with one seed, round by round.
+
+Chance comes from (seed, fold, purpose), never from the method, so that all methods of a fold and seed start from the same
+pairs, the same validation pairs and the same weights, and are measured on the same test pairs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import ExperimentError
+from steelyard.evaluate.accuracy import TestPairs, accuracy, correct, draw_test_pairs, neighbor_names
+from steelyard.evaluate.classification import classification
+from steelyard.experiment.answering import answer
+from steelyard.experiment.config import ExperimentConfig, Method, parse_method
+from steelyard.experiment.data import ExperimentData
+from steelyard.experiment.learner import classify_conventionally, make_learner
+from steelyard.pairs import PairSet, form_pairs
+from steelyard.ranker.posterior import Posterior
+from steelyard.splits import Split, check_split
+
+__all__ = ["Cell", "CellResult", "check_leaks", "run_cell"]
+
+START, VALIDATION, TEST, ANSWERS, SELECT, WEIGHTS = range(6)  # purposes of chance
+
+Pairs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Which method on which fold with which seed."""
+
+    method: str
+    fold: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Its folder below `cells/`."""
+        safe = "".join(c if c.isalnum() or c in "._-=" else "," if c == ":" else "~" for c in self.method)
+        return f"{safe}-f{self.fold}-s{self.seed}"
+
+
+@dataclass
+class CellResult:
+    """What a cell leaves behind; every table and figure is drawn from it.
+
+    Attributes:
+        rows: one a round, the columns of `results.csv`.
+        grading: classification of the test set in the last round; empty where it was not asked for.
+        scores: columns round, image, set, score, variance, chosen – pool and test images in every round.
+        outcomes: columns round, kind, first, second, weight, probability, variance, correct – test pairs in every round.
+        asked: columns round, first, second, answer – the pairs that were asked.
+    """
+
+    rows: list[Columns] = field(default_factory=list)
+    grading: Columns = field(default_factory=dict)
+    scores: list[Columns] = field(default_factory=list)
+    outcomes: list[Columns] = field(default_factory=list)
+    asked: list[Columns] = field(default_factory=list)
+
+
+def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> CellResult:
+    """Compute a cell.
+
+    Raises:
+        ExperimentError: the split leaks, or a pair outside the pool was asked.
+    """
+    split = data.splits(config)[cell.fold]
+    check_split(split, data.groups, data.same)
+    method = parse_method(cell.method, config)
+    test = draw_test_pairs(
+        data.grades[split.test], len(data.grade_names), size=config.test_pairs, rng=_rng(cell, TEST)
+    )
+    if method.name == "conventional":
+        return _conventional(cell, method, data, split, test, config)
+    return _Loop(cell, method, data, split, test, config).run()
+
+
+class _Loop:
+    """Ask, answer, train, measure; once, or once a round."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        method: Method,
+        data: ExperimentData,
+        split: Split,
+        test: TestPairs,
+        config: ExperimentConfig,
+    ) -> None:
+        self.cell, self.method, self.data, self.split, self.test, self.config = (
+            cell,
+            method,
+            data,
+            split,
+            test,
+            config,
+        )
+        self.ranker = config.ranker_config(**method.ranker)
+        watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=_rng(cell, VALIDATION))
+        self.validation = (watched, answer(config.annotator, data.grades, watched, _rng(cell, VALIDATION, 1)))
+        self.pool = len(split.train)
+        self.taken = PairSet(
+            self.pool
+        )  # strategies count pool rows 0 … P−1 and cannot even name a test image
+        self.pairs: Pairs = np.empty((0, 2), dtype=np.int64)  # catalog rows
+        self.answers: Floats = np.empty(0)
+        self.result = CellResult()
+
+    def run(self) -> CellResult:
+        learner = make_learner(
+            self.data, self.split, self.ranker, self.validation, int(_rng(self.cell, WEIGHTS).integers(2**31))
+        )
+        posterior: Posterior | None = None
+        for number in range(self.method.rounds + 1):
+            clock = time.perf_counter()
+            chosen = self._first() if number == 0 else self._next(posterior, number)
+            select_s = time.perf_counter() - clock
+            self._ask(chosen, number)
+            clock = time.perf_counter()
+            learner.fit(self.pairs, self.answers)
+            train_s = time.perf_counter() - clock
+            clock = time.perf_counter()
+            everything = learner.posterior(np.concatenate([self.split.train, self.split.test]))
+            everything.mean, everything.variance  # noqa: B018 - computed here, shared by the two parts
+            posterior = everything.rows(np.arange(self.pool))
+            tested = everything.rows(np.arange(self.pool, len(everything)))
+            times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
+            self._measure(number, posterior, tested, times)
+        if self.config.classify or (self.config.classify is None and self.ranker.head == "convex"):
+            learner.fit(self.pairs, self.answers, self._known_grades())
+            predicted = learner.posterior(self.split.test).mean
+            # "rounding to the nearest grade, clipped to the valid grades"; half goes up
+            grades = np.clip(np.floor(predicted + 0.5), 0, len(self.data.grade_names) - 1).astype(np.int64)
+            self.result.grading = _grading(self.cell, self.data.grades[self.split.test], grades)
+        return self.result
+
+    def _first(self) -> Pairs:
+        """Pool pairs of the first round."""
+        rng = _rng(self.cell, START)
+        if self.method.name == "all":
+            return form_pairs(np.arange(self.pool), taken=self.taken, rng=rng)
+        share = self.method.r
+        if self.method.name == "baseline":
+            share = self.config.r + self.config.s * self.config.rounds
+        many = round(share / 100 * self.pool)
+        if self.method.start == "spread" and self.method.name != "baseline":
+            return self._choose("spread", None, many, rng)
+        return form_pairs(rng.permutation(self.pool)[:many], taken=self.taken, rng=rng)
+
+    def _next(self, posterior: Posterior | None, number: int) -> Pairs:
+        """Pool pairs of a later round."""
+        many = round(self.method.s / 100 * self.pool)
+        return self._choose(self.method.name, posterior, many, _rng(self.cell, SELECT, number))
+
+    def _choose(
+        self, strategy: str, posterior: Posterior | None, many: int, rng: np.random.Generator
+    ) -> Pairs:
+        from steelyard.acquire import choose
+
+        options: dict[str, Any] = {"reselect": self.config.reselect}
+        if strategy in ("coreset", "spread"):
+            options["features"] = self.data.flat()[self.split.train]
+        if posterior is not None:
+            options |= self.method.options
+        return choose(strategy, posterior, many, taken=self.taken, rng=rng, options=options).pairs
+
+    def _ask(self, chosen: Pairs, number: int) -> None:
+        self.taken.add(chosen)
+        pairs = self.split.train[chosen]
+        check_leaks(pairs, self.split)
+        said = answer(self.config.annotator, self.data.grades, pairs, _rng(self.cell, ANSWERS, number))
+        self.pairs, self.answers = np.concatenate([self.pairs, pairs]), np.concatenate([self.answers, said])
+        self.result.asked.append(
+            {"round": number, "first": pairs[:, 0].copy(), "second": pairs[:, 1].copy(), "answer": said}
+        )
+
+    def _known_grades(self) -> Floats:
+        """Grades of the images in the asked pairs (P6), NaN elsewhere."""
+        grades = np.full(len(self.data), np.nan)
+        rows = np.unique(self.pairs)
+        grades[rows] = self.data.grades[rows]
+        return grades
+
+    def _measure(self, number: int, pool: Posterior, tested: Posterior, times: dict[str, float]) -> None:
+        split, data = self.split, self.data
+        found = accuracy(tested.mean, data.grades[split.test], self.test)
+        self.result.rows.append(
+            _row(
+                self.cell,
+                number,
+                len(self.pairs),
+                len(np.unique(self.pairs)),
+                len(self.pairs) / self.pool,
+                found,
+            )
+            | times
+        )
+        fresh = self.result.asked[-1]
+        chosen = np.isin(split.train, np.concatenate([fresh["first"], fresh["second"]]))
+        self.result.scores.append(
+            _scores(number, split, pool.mean, pool.variance, tested.mean, tested.variance, chosen)
+        )
+        pairs, kinds, weights = distinct_pairs(self.test)
+        _, variance = tested.difference(pairs)
+        said = tested.outcomes(pairs)
+        self.result.outcomes.append(
+            _outcomes(number, split, pairs, kinds, weights)
+            | {
+                # Ties are left out of the test, so what counts is the probability given that it is none.
+                "probability": said[:, 0] / (said[:, 0] + said[:, 2]),
+                "variance": variance,
+                "correct": correct(tested.mean, data.grades[split.test], pairs),
+            }
+        )
+
+
+def check_leaks(pairs: Pairs, split: Split) -> None:
+    """Make sure that only images of the pool are asked about.
+
+    Raises:
+        ExperimentError: a pair holds an image of the validation or test set.
+    """
+    outside = ~np.isin(pairs, split.train) | np.isin(pairs, split.test) | np.isin(pairs, split.validation)
+    if outside.any():
+        pair = pairs[outside.any(axis=1)][0].tolist()
+        raise ExperimentError(
+            f"leak: pair {pair} was to be asked, but image {int(pairs[outside][0])} is not in the training pool"
+        )
+
+
+def distinct_pairs(test: TestPairs) -> tuple[Pairs, NDArray[np.str_], NDArray[np.int64]]:
+    """Test pairs, each once per kind, with how often it was drawn: pairs (n, 2), kind (n,), weight (n,)."""
+    pairs, kinds, weights = [], [], []
+    overall, counts = np.unique(np.sort(test.overall, axis=1), axis=0, return_counts=True)
+    pairs.append(overall.reshape(-1, 2))
+    kinds.append(np.full(len(overall), "overall"))
+    weights.append(counts)
+    for name, some in zip(neighbor_names(len(test.neighboring) + 1), test.neighboring, strict=True):
+        pairs.append(some)
+        kinds.append(np.full(len(some), name))
+        weights.append(np.ones(len(some), dtype=np.int64))
+    return np.concatenate(pairs), np.concatenate(kinds), np.concatenate(weights).astype(np.int64)
+
+
+def _conventional(
+    cell: Cell, method: Method, data: ExperimentData, split: Split, test: TestPairs, config: ExperimentConfig
+) -> CellResult:
+    """All absolute labels of the pool, no comparisons; its score is the expected grade."""
+    clock = time.perf_counter()
+    every = np.concatenate([split.train, split.test])
+    expected, grades = classify_conventionally(
+        data,
+        split,
+        config.ranker_config(**method.ranker),
+        every,
+        seed=int(_rng(cell, WEIGHTS).integers(2**31)),
+    )
+    train_s = time.perf_counter() - clock
+    pool, tested = expected[: len(split.train)], expected[len(split.train) :]
+    found = accuracy(tested, data.grades[split.test], test)
+    pairs, kinds, weights = distinct_pairs(test)
+    nothing = np.zeros(len(every))
+    return CellResult(
+        rows=[
+            _row(cell, 0, 0, len(split.train), 1.0, found)
+            | {"train_s": train_s, "score_s": 0.0, "select_s": 0.0}
+        ],
+        grading=_grading(cell, data.grades[split.test], grades[len(split.train) :]),
+        scores=[
+            _scores(
+                0,
+                split,
+                pool,
+                nothing[: len(pool)],
+                tested,
+                nothing[len(pool) :],
+                np.ones(len(pool), dtype=bool),
+            )
+        ],
+        outcomes=[
+            _outcomes(0, split, pairs, kinds, weights)
+            | {
+                "probability": np.full(len(pairs), np.nan),
+                "variance": np.full(len(pairs), np.nan),
+                "correct": correct(tested, data.grades[split.test], pairs),
+            }
+        ],
+    )
+
+
+def _rng(cell: Cell, *purpose: int) -> np.random.Generator:
+    return np.random.default_rng([cell.seed, cell.fold, *purpose])
+
+
+def _row(cell: Cell, number: int, pairs: int, images: int, ratio: float, found: Any) -> Columns:
+    names = neighbor_names(len(found.by_neighbor) + 1)
+    return {
+        "method": cell.method, "fold": cell.fold, "seed": cell.seed, "round": number, "pairs": pairs, "images": images,
+        "label_ratio": ratio, "overall": found.overall, "neighboring": found.neighboring,
+        **dict(zip(names, found.by_neighbor, strict=True)),
+    }  # fmt: skip
+
+
+def _grading(cell: Cell, truth: NDArray[np.int64], predicted: NDArray[np.int64]) -> Columns:
+    found = classification(truth, predicted)
+    return {"method": cell.method, "fold": cell.fold, "seed": cell.seed, **vars(found)}
+
+
+def _scores(
+    number: int,
+    split: Split,
+    pool: Floats,
+    pool_variance: Floats,
+    tested: Floats,
+    variance: Floats,
+    chosen: Any,
+) -> Columns:
+    return {
+        "round": number,
+        "image": np.concatenate([split.train, split.test]),
+        "set": np.repeat(["pool", "test"], [len(split.train), len(split.test)]),
+        "score": np.concatenate([pool, tested]),
+        "variance": np.concatenate([pool_variance, variance]),
+        "chosen": np.concatenate([chosen, np.zeros(len(split.test), dtype=bool)]),
+    }
+
+
+def _outcomes(number: int, split: Split, pairs: Pairs, kinds: Any, weights: Any) -> Columns:
+    rows = split.test[pairs]
+    return {"round": number, "kind": kinds, "first": rows[:, 0], "second": rows[:, 1], "weight": weights}

@@ -1,0 +1,231 @@
+"""RUN, a folder: `experiment.json`, one folder a finished cell, and the tables that are put together from them.
+
+    RUN/
+      experiment.json         settings, versions, data fingerprint, grades, folds
+      images.parquet          row, image, grade, group, part
+      embedding.npy           leading principal components of the inputs, for pictures
+      cells/METHOD-f0-s0/     rows.json, scores.parquet, outcomes.parquet, asked.parquet – renamed into place when finished
+      results.csv  classification.csv  scores.parquet  outcomes.parquet  asked.parquet
+
+A cell is written beside its place and renamed, so whatever stands in `cells/` is whole, however a run ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.errors import ExperimentError
+from steelyard.evaluate.accuracy import neighbor_names
+from steelyard.experiment.cell import Cell, CellResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunFolder", "result_columns"]
+
+TABLES = ("scores", "outcomes", "asked")
+
+
+def result_columns(grades: int) -> list[str]:
+    """Columns of `results.csv` for G grades."""
+    return [
+        "method", "fold", "seed", "round", "pairs", "images", "label_ratio", "overall", "neighboring",
+        *neighbor_names(grades), "train_s", "score_s", "select_s",
+    ]  # fmt: skip
+
+
+class RunFolder:
+    """Reads and writes RUN."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.cells = self.path / "cells"
+
+    # ------------------------------------------------------------------ what the run is
+
+    def describe(self) -> dict[str, Any]:
+        """The content of `experiment.json`.
+
+        Raises:
+            ExperimentError: there is none.
+        """
+        try:
+            found: dict[str, Any] = json.loads((self.path / "experiment.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ExperimentError(
+                f"{self.path} holds no experiment (experiment.json is missing); make one with: steelyard experiment --out {self.path}"
+            ) from None
+        except json.JSONDecodeError as error:
+            raise ExperimentError(f"{self.path / 'experiment.json'} is damaged: {error}") from None
+        return found
+
+    def open(self, description: dict[str, Any], *, resume: bool) -> dict[str, Any]:
+        """Begin a run, or take one up again.
+
+        Args:
+            description: with keys `config` (all settings), `fixed` (those that may not differ) and `data`.
+            resume: go on where a run in this folder stopped.
+
+        Returns:
+            The description that is now in the folder: of a resumed run the old one, with methods and seeds added.
+
+        Raises:
+            ExperimentError: the folder is in use by another experiment, or has results and `resume` was not given.
+        """
+        if not (self.path / "experiment.json").exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise ExperimentError(
+                    f"{self.path} is not empty and holds no experiment; choose another folder with --out"
+                )
+            self.cells.mkdir(parents=True)
+            self.write_json("experiment.json", description)
+            return description
+        old = self.describe()
+        if not resume:
+            raise ExperimentError(
+                f"{self.path} already holds an experiment; go on with it with --resume, or choose another folder with --out"
+            )
+        for key, value in description["fixed"].items():
+            if old["fixed"].get(key) != value:
+                raise ExperimentError(
+                    f"{self.path} was made with {key}={old['fixed'].get(key)!r}, not {value!r}; "
+                    "use the same settings to resume it, or choose another folder with --out"
+                )
+        if old["data"]["fingerprint"] != description["data"]["fingerprint"]:
+            raise ExperimentError(
+                f"{self.path} was made with other data (fingerprint {old['data']['fingerprint']}, now "
+                f"{description['data']['fingerprint']}); give the same data to resume it, or choose another folder with --out"
+            )
+        old["methods"] += [m for m in description["methods"] if m not in old["methods"]]
+        old["commands"] += [c for c in description["commands"] if c not in old["commands"]]
+        for name in [p for p in self.cells.iterdir() if p.name.startswith(".")]:
+            shutil.rmtree(name, ignore_errors=True)  # half-written by a run that was killed
+        self.write_json("experiment.json", old)
+        return old
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file in one step."""
+        temporary = self.path / f".{name}.{os.getpid()}"
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.replace(self.path / name)
+
+    # ------------------------------------------------------------------ cells
+
+    def finished(self, cell: Cell) -> bool:
+        """Whether a cell is there."""
+        return (self.cells / cell.name).is_dir()
+
+    def save(self, cell: Cell, result: CellResult) -> None:
+        """Write a finished cell in one step; if somebody else finished it meanwhile, theirs stays."""
+        import pandas as pd
+
+        place = self.cells / cell.name
+        working = self.cells / f".{cell.name}.{os.getpid()}"
+        shutil.rmtree(working, ignore_errors=True)
+        working.mkdir()
+        for name in TABLES:
+            parts = [pd.DataFrame(columns) for columns in getattr(result, name)]
+            if parts:
+                table = _small(pd.concat(parts, ignore_index=True))
+                table.to_parquet(working / f"{name}.parquet", compression="zstd", index=False)
+        text = json.dumps({"cell": vars(cell), "rows": result.rows, "grading": result.grading}, indent=1)
+        with (working / "rows.json").open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            working.rename(place)
+        except OSError:
+            if not place.is_dir():
+                raise
+            shutil.rmtree(working, ignore_errors=True)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """`rows.json` of every finished cell: keys `cell`, `rows`, `grading`, and `folder`."""
+        found = []
+        for path in sorted(self.cells.iterdir()):
+            if path.name.startswith("."):
+                continue
+            content = json.loads((path / "rows.json").read_text(encoding="utf-8"))
+            found.append({**content, "folder": path})
+        return found
+
+    # ------------------------------------------------------------------ tables
+
+    def assemble(self) -> None:
+        """Put the tables together from the finished cells; the same cells give the same files."""
+        import pandas as pd
+
+        about = self.describe()
+        order = {method: k for k, method in enumerate(about["methods"])}
+        cells = [c for c in self.rows() if c["cell"]["method"] in order]
+        cells.sort(key=lambda c: (order[c["cell"]["method"]], c["cell"]["fold"], c["cell"]["seed"]))
+        rows = [row for cell in cells for row in cell["rows"]]
+        columns = result_columns(len(about["grades"]))
+        self._replace_csv(pd.DataFrame(rows, columns=columns), "results.csv")
+        grading = [cell["grading"] for cell in cells if cell["grading"]]
+        if grading:
+            self._replace_csv(pd.DataFrame(grading), "classification.csv")
+        for name in TABLES:
+            self._join(name, cells)
+
+    def _join(self, name: str, cells: list[dict[str, Any]]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        temporary = self.path / f".{name}.parquet.{os.getpid()}"
+        writer: Any = None
+        for cell in cells:
+            path = cell["folder"] / f"{name}.parquet"
+            if not path.exists():
+                continue
+            table = pq.read_table(path)
+            keys = cell["cell"]
+            for column, value in reversed(list(keys.items())):
+                kind = pa.string() if isinstance(value, str) else pa.int16()
+                table = table.add_column(0, column, pa.array([value] * len(table), kind))
+            if writer is None:
+                writer = pq.ParquetWriter(temporary, table.schema, compression="zstd")
+            writer.write_table(table.cast(writer.schema))
+        if writer is not None:
+            writer.close()
+            temporary.replace(self.path / f"{name}.parquet")
+
+    def _replace_csv(self, table: pd.DataFrame, name: str) -> None:
+        temporary = self.path / f".{name}.{os.getpid()}"
+        table.to_csv(temporary, index=False)
+        temporary.replace(self.path / name)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the tables: `results`, `classification`, `images`, `scores`, `outcomes`, `asked`.
+
+        Raises:
+            ExperimentError: it is not there.
+        """
+        import pandas as pd
+
+        for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+            path = self.path / f"{name}.{ending}"
+            if path.exists():
+                return read(path)
+        raise ExperimentError(
+            f"{self.path} has no table '{name}'; let its run finish with: steelyard experiment … --resume"
+        )
+
+
+def _small(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers in as few bytes as they need."""
+    for name in table.columns:
+        if name in ("round", "weight"):
+            table[name] = table[name].astype(np.int32)
+        elif name in ("image", "first", "second"):
+            table[name] = table[name].astype(np.int64)
+        elif name in ("score", "variance", "probability", "correct", "answer"):
+            table[name] = table[name].astype(np.float32)
+    return table

@@ -1,0 +1,188 @@
+"""Run an experiment: read the data once, compute the missing cells in parallel, put the tables together."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard.engine import run_all
+from steelyard.experiment.answering import check_annotator
+from steelyard.experiment.cell import Cell, run_cell
+from steelyard.experiment.config import ExperimentConfig
+from steelyard.experiment.data import ExperimentData, load_data
+from steelyard.experiment.folder import RunFolder
+
+__all__ = ["run_experiment"]
+
+Progress = Callable[[int, int, str], None]
+
+_PACKAGES = (
+    "steelyard",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "statsmodels",
+    "pandas",
+    "pyarrow",
+    "joblib",
+    "torch",
+    "monai",
+)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A cell with all it needs, so that it can be computed in another process or on another machine."""
+
+    cell: Cell
+    data: ExperimentData
+    config: ExperimentConfig
+    out: Path
+
+
+def run_experiment(
+    config: ExperimentConfig,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    command: str = "",
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> RunFolder:
+    """Compute every cell of an experiment that is not there yet.
+
+    Killed at any time and called again with `resume`, it goes on; finished cells are never computed again, and the tables are
+    those of an uninterrupted run (times of recomputed cells aside).
+
+    Args:
+        config: the experiment.
+        out: RUN, the folder of the results.
+        resume: go on with what is there; adding methods, seeds or folds is going on, too.
+        command: how it was called; kept for the report.
+        cache: where computed features are kept; `RUN.cache`, beside the folder, by default.
+        progress: called as progress(done, total, text), the text with the time left.
+
+    Returns:
+        The folder, its tables written.
+
+    Raises:
+        ExperimentError: the folder holds another experiment, or the data cannot be split.
+    """
+    check_annotator(config.annotator)
+    folder = RunFolder(Path(out))
+    data = load_data(config, cache or folder.path.parent / f"{folder.path.name}.cache", progress=progress)
+    splits = data.splits(config)
+    description = _describe(config, data, splits[0].note, command)
+    if resume and not (folder.path / "experiment.json").exists():
+        resume = False
+    folder.open(description, resume=resume)
+    _write_images(folder, data, splits)
+    cells = [
+        Cell(method, fold, seed)
+        for seed in range(config.seeds)
+        for fold in config.the_folds()
+        for method in config.methods
+    ]
+    missing = [cell for cell in cells if not folder.finished(cell)]
+    done = len(cells) - len(missing)
+    started = time.monotonic()
+    _tell(progress, done, len(cells), done, started)
+    tasks = [_Task(cell, data, config, folder.path) for cell in missing]
+    for k, _ in enumerate(run_all(_compute, tasks, engine=config.engine, jobs=config.jobs), start=1):
+        _tell(progress, done + k, len(cells), done, started)
+    folder.assemble()
+    return folder
+
+
+def _compute(task: _Task) -> str:
+    folder = RunFolder(task.out)
+    if not folder.finished(task.cell):
+        folder.save(task.cell, run_cell(task.cell, task.data, task.config))
+    return task.cell.name
+
+
+def _tell(progress: Progress | None, done: int, total: int, before: int, started: float) -> None:
+    if progress is None:
+        return
+    text = f"cells: {done} of {total}"
+    if before:
+        text += f", {before} found finished"
+    if done > before and done < total:
+        left = (time.monotonic() - started) / (done - before) * (total - done)
+        text += f", about {_duration(left)} left"
+    progress(done, total, text)
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def _describe(config: ExperimentConfig, data: ExperimentData, note: str, command: str) -> dict[str, Any]:
+    return {
+        "config": config.to_dict(),
+        "fixed": config.fixed(),
+        "methods": list(config.methods),
+        "commands": [command] if command else [],
+        "grades": list(data.grade_names),
+        "neighbors": {
+            f"{g}-{g + 1}": [a, b]
+            for g, (a, b) in enumerate(zip(data.grade_names, data.grade_names[1:], strict=False))
+        },
+        "data": {
+            "fingerprint": data.fingerprint,
+            "images": len(data),
+            "per_grade": np.bincount(data.grades, minlength=len(data.grade_names)).tolist(),
+            "groups": None if data.groups is None else len(np.unique(data.groups)),
+            "inputs": list(data.inputs.shape[1:]),
+        },
+        "split": note,
+        "versions": {"python": platform.python_version(), **_versions(_PACKAGES)},
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _write_images(folder: RunFolder, data: ExperimentData, splits: Sequence[Any]) -> None:
+    """What the report needs of the images: names, grades, which fold tests them, and a few numbers to draw them by."""
+    import pandas as pd
+
+    if (folder.path / "embedding.npy").exists():
+        return
+    part = np.zeros(len(data), dtype=np.int16)
+    for fold, split in enumerate(splits):
+        part[split.test] = fold
+    table = pd.DataFrame({"image": list(data.images), "grade": data.grades, "part": part})
+    if data.groups is not None:
+        table["group"] = data.groups
+    table.to_parquet(folder.path / "images.parquet", index=False)
+    from steelyard.ranker.reduction import Reduction
+
+    rows = np.asarray(data.flat(), dtype=np.float32)
+    # Only for drawing: nothing is learnt from it, so all images may be in it.
+    embedding = Reduction.fit(rows, components=50).transform(rows)
+    temporary = folder.path / ".embedding.npy"
+    with temporary.open("wb") as file:
+        np.save(file, embedding)
+    temporary.replace(folder.path / "embedding.npy")
