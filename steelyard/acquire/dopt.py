@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
-from steelyard.acquire.greedy import Outlook
+from steelyard.acquire.greedy import Outlook, Where
 from steelyard.acquire.search import choose_greedily
 from steelyard.pairs import PairSet
 
@@ -51,6 +51,6 @@ def dopt(
     )
 
 
-def gain(outlook: Outlook) -> NDArray[np.float64]:
-    """½ log(1 + σ̇v) of every candidate, shape (m,)."""
-    return np.asarray(0.5 * np.log1p(outlook.information() * outlook.variance_m))
+def gain(outlook: Outlook, where: Where) -> NDArray[np.float64]:
+    """½ log(1 + σ̇v) of candidates."""
+    return np.asarray(0.5 * np.log1p(outlook.information(where) * outlook.variance_m[where]))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from steelyard.acquire.choice import Choice
-from steelyard.acquire.greedy import Outlook
+from steelyard.acquire.greedy import Outlook, Where
 from steelyard.acquire.search import choose_greedily
 from steelyard.pairs import PairSet
 from steelyard.ranker.likelihood import outcomes
@@ -53,6 +53,8 @@ def entropy(
     )
 
 
-def doubt(outlook: Outlook) -> NDArray[np.float64]:
-    """Entropy of the predicted answer of every candidate, in nats, shape (m,)."""
-    return np.asarray(entr(outcomes(outlook.mean_m, outlook.variance_m, outlook.tau)).sum(axis=1))
+def doubt(outlook: Outlook, where: Where) -> NDArray[np.float64]:
+    """Entropy of the predicted answers of candidates, in nats."""
+    return np.asarray(
+        entr(outcomes(outlook.mean_m[where], outlook.variance_m[where], outlook.tau)).sum(axis=1)
+    )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.choice import Choice
-from steelyard.acquire.greedy import Curvature, Outlook
+from steelyard.acquire.greedy import Curvature, Outlook, Where
 from steelyard.acquire.search import choose_greedily
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
@@ -109,10 +109,12 @@ def epig(
     )
 
 
-def fall(outlook: Foresight) -> Floats:
-    """Expected fall in the targets' variance by each candidate, σ̇ zᵀΣMΣz / (1 + σ̇v), shape (m,)."""
-    information = outlook.information()
-    return np.asarray(outlook.explained_m * information / (1.0 + information * outlook.variance_m))
+def fall(outlook: Foresight, where: Where) -> Floats:
+    """Expected fall in the targets' variance by candidates, σ̇ zᵀΣMΣz / (1 + σ̇v)."""
+    information = outlook.information(where)
+    return np.asarray(
+        outlook.explained_m[where] * information / (1.0 + information * outlook.variance_m[where])
+    )
 
 
 def target_matrix(

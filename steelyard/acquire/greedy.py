@@ -12,7 +12,7 @@ pool of P images and m candidate pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,16 @@ from steelyard.ranker.likelihood import expected_curvature
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Curvature", "Outlook", "information", "pick"]
+__all__ = ["Curvature", "Outlook", "View", "Where", "information", "pick"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Curvature = Literal["mean", "expected"]
 
+Where = slice | Ints
+View = TypeVar("View", bound="Outlook")
+
 _BLOCK = 16384
-_NEVER = -np.inf
 
 
 def information(mean: Floats, variance: Floats, *, tau: float = 0.0, curvature: Curvature = "mean") -> Floats:
@@ -84,9 +86,9 @@ class Outlook:
             result[block] -= 2.0 * np.einsum("md,md->m", turned[first[block]], pool[second[block]])
         return np.asarray(np.maximum(result, 0.0))
 
-    def information(self) -> Floats:
-        """σ̇ of every candidate pair, shape (m,)."""
-        return information(self.mean_m, self.variance_m, tau=self.tau, curvature=self.curvature)
+    def information(self, where: Where = slice(None)) -> Floats:
+        """σ̇ of the candidate pairs at some positions."""
+        return information(self.mean_m[where], self.variance_m[where], tau=self.tau, curvature=self.curvature)
 
     def difference(self, k: int) -> Floats:
         """z of candidate k, shape (D,)."""
@@ -96,10 +98,8 @@ class Outlook:
     def imagine(self, k: int) -> None:
         """Take candidate k for answered."""
         direction = self.covariance_D_D @ self.difference(k)
-        one = slice(k, k + 1)
-        gain = information(self.mean_m[one], self.variance_m[one], tau=self.tau, curvature=self.curvature)[0]
-        factor = float(gain / (1.0 + gain * self.variance_m[k]))
-        self.shrink(direction, factor)
+        gain = float(self.information(slice(k, k + 1))[0])
+        self.shrink(direction, gain / (1.0 + gain * float(self.variance_m[k])))
 
     def shrink(self, direction_D: Floats, factor: float) -> Floats:
         """Take `factor` · a aᵀ off the covariance, a = `direction_D`; returns cᵀa of the candidates, shape (m,)."""
@@ -110,26 +110,29 @@ class Outlook:
 
 
 def pick(
-    outlook: Outlook,
-    score: Callable[[], Floats],
+    outlook: View,
+    score: Callable[[View, Where], Floats],
     n: int,
     *,
     rng: np.random.Generator,
     noise: float = 0.0,
     balance: float = 0.0,
     uses_P: Floats | None = None,
+    lazy: bool = False,
 ) -> tuple[Ints, Floats]:
     """Pick n candidates one by one, the best first, imagining each answered before the next.
 
     Args:
         outlook: what would be believed; changed by every pick.
-        score: what each candidate is worth now, shape (m,), 0 or more.
+        score: what the candidates at some positions are worth in an outlook, 0 or more.
         n: picks wanted.
         rng: where the noise comes from.
         noise: scale of Gumbel noise on the logarithm of the scores (as PowerBALD; 1 draws in proportion to them).
         balance: how strongly an image that was used already is avoided: each use of a pair's image divides its
             score by 1 + balance.
         uses_P: how often each image of the pool was used before, shape (P,); 0 unless given.
+        lazy: a pick never raises another candidate's score, so an old score is an upper bound and only those that
+            reach the best need a new one (lazy greedy; the picks are the same).
 
     Returns:
         Positions of the picked candidates in order, and their scores without noise and balance.
@@ -140,34 +143,52 @@ def pick(
     for name, value in (("noise", noise), ("balance", balance)):
         if not (np.isfinite(value) and value >= 0):
             raise AcquireError(f"'{name}' is a number of 0 or more, not {value}")
-    candidates = outlook.candidates
-    m = len(candidates)
-    # Noise and balance work on logarithms: a factor on the score is a term there.
-    terms_m = rng.gumbel(size=m) * noise if noise else np.zeros(m)
+    first_m, second_m = outlook.candidates.first_m, outlook.candidates.second_m
+    m = len(first_m)
+    # Noise and balance are factors on the score; those of picked candidates are 0.
+    factor_m = np.exp(noise * rng.gumbel(size=m)) if noise else np.ones(m)
     if balance and uses_P is not None:
-        terms_m -= np.log1p(balance) * (uses_P[candidates.first_m] + uses_P[candidates.second_m])
-    plain = not noise and not balance
+        factor_m *= (1.0 + balance) ** -(uses_P[first_m] + uses_P[second_m])
     picked: list[int] = []
     worth: list[float] = []
-    open_m = np.ones(m, dtype=bool)
-    while len(picked) < min(n, m):
-        scores_m = score()
-        if plain:
-            wanted_m = np.where(open_m, scores_m, _NEVER)
-        else:
-            wanted_m = np.where(open_m, np.log(np.maximum(scores_m, 1e-300)) + terms_m, _NEVER)
-        best = int(np.argmax(wanted_m))
+    scores_m = score(outlook, slice(None))
+    while True:
+        best = int(np.argmax(scores_m * factor_m))
         if not np.isfinite(scores_m[best]):
-            raise AcquireError(
-                f"the score of pair {tuple(candidates.pairs[best].tolist())} is {scores_m[best]}; fit the model again"
-            )
-        open_m[best] = False
+            pair = tuple(outlook.candidates.pairs[best].tolist())
+            raise AcquireError(f"the score of pair {pair} is {scores_m[best]}; fit the model again")
         picked.append(best)
         worth.append(float(scores_m[best]))
+        if len(picked) == min(n, m):
+            return np.array(picked, dtype=np.int64), np.array(worth)
+        factor_m[best] = -1.0
         if balance:
-            for image in (candidates.first_m[best], candidates.second_m[best]):
-                touched = (candidates.first_m == image) | (candidates.second_m == image)
-                terms_m[touched] -= np.log1p(balance)
-        if len(picked) < n:
-            outlook.imagine(best)
-    return np.array(picked, dtype=np.int64), np.array(worth)
+            for image in (first_m[best], second_m[best]):
+                factor_m[(first_m == image) | (second_m == image)] /= 1.0 + balance
+        outlook.imagine(best)
+        if lazy:
+            _rescore_best(outlook, score, scores_m, factor_m)
+        else:
+            scores_m = score(outlook, slice(None))
+
+
+def _rescore_best(
+    outlook: View, score: Callable[[View, Where], Floats], scores_m: Floats, factor_m: Floats
+) -> None:
+    """Bring old scores up to date from the top, until the best is a new one."""
+    old_m = np.ones(len(scores_m), dtype=bool)
+    width = 64
+    while True:
+        wanted_m = scores_m * factor_m
+        best = int(np.argmax(wanted_m))
+        if not old_m[best]:
+            return
+        top = (
+            np.argpartition(-wanted_m, width - 1)[:width]
+            if width < len(wanted_m)
+            else np.arange(len(wanted_m))
+        )
+        top = top[old_m[top]]
+        scores_m[top] = score(outlook, top)
+        old_m[top] = False
+        width *= 2

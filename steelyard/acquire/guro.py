@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
-from steelyard.acquire.greedy import Outlook
+from steelyard.acquire.greedy import Outlook, Where
 from steelyard.acquire.search import choose_greedily
 from steelyard.pairs import PairSet
 
@@ -48,6 +48,6 @@ def guro(
     )
 
 
-def deviation(outlook: Outlook) -> NDArray[np.float64]:
-    """σ̇ √v of every candidate, shape (m,)."""
-    return np.asarray(outlook.information() * np.sqrt(outlook.variance_m))
+def deviation(outlook: Outlook, where: Where) -> NDArray[np.float64]:
+    """σ̇ √v of candidates."""
+    return np.asarray(outlook.information(where) * np.sqrt(outlook.variance_m[where]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates, draw_candidates
 from steelyard.acquire.choice import Choice, check_request
-from steelyard.acquire.greedy import Curvature, Outlook, pick
+from steelyard.acquire.greedy import Curvature, View, Where, pick
 from steelyard.acquire.mixing import COMMON_OPTIONS
 from steelyard.acquire.reasons import explain
 from steelyard.errors import AcquireError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
 __all__ = ["Search", "choose_greedily"]
-
-View = TypeVar("View", bound=Outlook)
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Search:
 
 
 def choose_greedily(
-    score: Callable[[View], NDArray[np.float64]],
+    score: Callable[[View, Where], NDArray[np.float64]],
     posterior: Posterior | None,
     n: int,
     *,
@@ -83,11 +81,12 @@ def choose_greedily(
     ending: str,
     options: Mapping[str, Any],
     outlook: Callable[[Posterior, Candidates, Curvature], View],
+    lazy: bool = False,
 ) -> Choice:
     """Sample candidates, pick the best one by one, and say why: what the greedy strategies have in common.
 
     Args:
-        score: what every candidate is worth in an outlook, shape (m,), 0 or more.
+        score: what the candidates at some positions are worth in an outlook, 0 or more.
         posterior: what the model believes.
         n: pairs wanted.
         taken: pairs that may not be chosen; not changed.
@@ -96,6 +95,7 @@ def choose_greedily(
         ending: of the sentence that says why, see `explain`.
         options: the strategy's keyword arguments, see `Search`.
         outlook: makes the view of the candidates that `score` is of.
+        lazy: whether a pick never raises another candidate's score, see `pick`.
 
     Returns:
         At most n pairs, best first; fewer when the pool has fewer free pairs.
@@ -126,7 +126,14 @@ def choose_greedily(
             np.float64
         )
     picked, worth = pick(
-        view, lambda: score(view), n, rng=rng, noise=search.noise, balance=search.balance, uses_P=uses
+        view,
+        score,
+        n,
+        rng=rng,
+        noise=search.noise,
+        balance=search.balance,
+        uses_P=uses,
+        lazy=lazy,
     )
     reasons = explain(view.mean_m[picked], variance_m[picked], ending)
     return Choice(candidates.pairs[picked], worth, reasons)
