@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,8 +86,8 @@ def init(
 
 def _show_made(made: Study, as_json: bool) -> None:
     catalog = made.catalog
-    report = [str(line) for line in catalog.report]
     if as_json:
+        report = json.loads(catalog.report.to_json())
         print_json(
             {
                 "study": str(made.folder),
@@ -99,10 +100,8 @@ def _show_made(made: Study, as_json: bool) -> None:
     out.print(
         f"{len(catalog)} images" + (f" in {len(catalog.grade_names)} grades" if catalog.grade_names else "")
     )
-    for line in report[:10]:
-        out.print(f"  {escape_markup(line)}", soft_wrap=True)
-    if len(report) > 10:
-        out.print(f"  … and {len(report) - 10} more (--json lists all)")
+    for line in catalog.report.lines():
+        out.print(escape_markup(line), soft_wrap=True)
     out.print(f"study made in {made.folder}\nnext: steelyard serve {made.folder}", soft_wrap=True)
 
 
