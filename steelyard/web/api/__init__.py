@@ -1,0 +1,1 @@
+"""The API, /api/v1: everything that the page does, for programs."""

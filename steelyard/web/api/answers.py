@@ -1,0 +1,236 @@
+"""Comparing and grading: taking pairs, answering, undoing, and reading the logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Path, Query, Response
+
+from steelyard.errors import StudyError
+from steelyard.store.records import NewComparison, NewGrade
+from steelyard.web.api import cursor
+from steelyard.web.api.schema import (
+    ComparisonIn,
+    ComparisonList,
+    ComparisonOut,
+    ComparisonRow,
+    GradeIn,
+    GradeList,
+    GradeOut,
+    GradeRow,
+    LeaseIn,
+    LeaseOut,
+    PairOut,
+    Suggested,
+    Suggestions,
+    UndoIn,
+    UndoOut,
+    Uuid,
+)
+from steelyard.web.context import Anyone, Web, WebOf
+from steelyard.web.problems import Problem, responses
+from steelyard.web.scores import Ranking
+
+__all__ = ["router"]
+
+router = APIRouter()
+AnswerId = Annotated[Uuid, Path(description="The client's id of the answer.")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Cursor = Annotated[str | None, Query(alias="cursor", max_length=64, description="`next` of the page before.")]
+
+
+@router.post("/pairs/lease", tags=["compare"], responses=responses(401, 403, 422, 503))
+def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
+    """Take pairs to answer. Those you hold already come first, with the same sides; leases are renewed."""
+    ask = web.study.config.ask
+    leased = web.store.lease_pairs(
+        who.name, body.count, seconds=ask.lease_seconds, rng=np.random.default_rng()
+    )
+    web.asker.want(who.name)
+    answered = web.store.answer_count()
+    return LeaseOut(
+        pairs=[PairOut(id=p.pair, left=p.left, right=p.right, expires=p.expires) for p in leased],
+        state=web.asker.state(handed=len(leased), answered=answered),
+        answered=answered,
+        wanted=web.study.budget,
+    )
+
+
+@router.post(
+    "/comparisons",
+    tags=["compare"],
+    status_code=201,
+    responses=responses(
+        401,
+        403,
+        404,
+        409,
+        422,
+        503,
+        also={200: {"model": ComparisonOut, "description": "Known already; nothing was written twice."}},
+    ),
+)
+def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Response) -> ComparisonOut:
+    """Answer a pair that you were handed. Send it again whenever you are not sure that it arrived."""
+    if not set(body.exclude) <= {body.left, body.right}:
+        raise Problem(422, "exclude: only images of this pair can be excluded with it.")
+    new = NewComparison(
+        body.pair, who.name, body.answer, body.left, body.right, body.shown_at, body.answered_at,
+        body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
+        "api" if who.via == "token" else "page",
+    )  # fmt: skip
+    recorded = web.store.add_comparison(new, require_lease=True)
+    if body.exclude and recorded.created:
+        excluded = web.store.excluded_ids()
+        for image in body.exclude:
+            if image not in excluded:
+                web.store.exclude_image(image, who.name, body.note)
+        web.asker.changed()
+    web.asker.want(who.name)
+    response.status_code = 201 if recorded.created else 200
+    return ComparisonOut(
+        id=recorded.id, seq=recorded.seq, created=recorded.created,
+        answered=web.store.answer_count(), wanted=web.study.budget,
+    )  # fmt: skip
+
+
+@router.post("/comparisons/{id}/undo", tags=["compare"], responses=responses(401, 403, 404, 409, 422, 503))
+def undo_comparison(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
+    """Take an answer of yours back. The log keeps both; the pair is yours again, with the same sides."""
+    recorded = web.store.undo(
+        id.lower(), who.name, id=body.id.lower(), lease_seconds=web.study.config.ask.lease_seconds
+    )
+    return UndoOut(
+        id=recorded.id, seq=recorded.seq, created=recorded.created,
+        answered=web.store.answer_count(), wanted=web.study.budget,
+    )  # fmt: skip
+
+
+@router.get("/comparisons", tags=["compare"], responses=responses(401, 403, 422, 503))
+def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Limit = 100) -> ComparisonList:
+    """The log of answers, oldest first. Annotators see their own, leads everybody's."""
+    after = cursor.read("comparisons", cursor_)
+    own = None if who.may("lead") else who.name
+    rows = web.store.comparisons(after, limit + 1, annotator=own)
+    return ComparisonList(
+        comparisons=[
+            ComparisonRow(
+                seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=c.left, right=c.right,
+                shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
+                superseded_by=c.superseded_by, note=c.note, source=c.source,
+            )
+            for c in rows[:limit]
+        ],
+        next=cursor.write("comparisons", rows[limit - 1].seq) if len(rows) > limit else None,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- grades
+
+
+def _graded(web: Web, name: str) -> tuple[set[int], int]:
+    """Rows that somebody has graded, and how many grades are worth having."""
+    given = web.store.grade_arrays()
+    code = given.annotators.index(name) if name in given.annotators else -1
+    mine = set(given.row[given.annotator == code].tolist())
+    return mine, min(len(web.study.catalog), max(20, 10 * len(web.study.grade_names)))
+
+
+@router.get("/grading/next", tags=["grade"], responses=responses(401, 403, 422, 503))
+def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, le=100)] = 4) -> Suggestions:
+    """Images whose grade would help most."""
+    mine, wanted = _graded(web, who.name)
+    with web.asker.lock:
+        ids = web.study.suggest_grading(count) if web.study.grade_names else []
+    return Suggestions(
+        images=[Suggested(id=id) for id in ids],
+        state="open" if ids else "done",
+        graded=len(mine),
+        wanted=wanted,
+    )
+
+
+@router.post(
+    "/grades",
+    tags=["grade"],
+    status_code=201,
+    responses=responses(
+        401,
+        403,
+        404,
+        409,
+        422,
+        503,
+        also={200: {"model": GradeOut, "description": "Known already; nothing was written twice."}},
+    ),
+)
+def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> GradeOut:
+    """Grade an image. The reply names its neighbours by score, so that they cannot steer the grade."""
+    row = web.row(body.image)
+    names = web.study.grade_names
+    if body.grade >= len(names):
+        raise Problem(
+            422, f"grade: is one of 0 … {len(names) - 1}." if names else "grade: this study defines none."
+        )
+    earlier = next(
+        (
+            g
+            for g in web.store.grades(annotator=who.name)
+            if g.image == body.image and g.effective and g.id != body.id.lower()
+        ),
+        None,
+    )
+    recorded = web.store.add_grade(
+        NewGrade(
+            body.image, who.name, body.grade, body.shown_at, body.answered_at, body.id.lower(),
+            earlier.id if earlier else None, body.note, "api" if who.via == "token" else "page",
+        )
+    )  # fmt: skip
+    below: list[str] = []
+    above: list[str] = []
+    ranking = _ranking_or_none(web)
+    if ranking is not None:
+        ids = web.study.catalog.ids
+        low, high = ranking.neighbours(row)
+        below, above = [ids[int(r)] for r in low], [ids[int(r)] for r in high]
+    mine, wanted = _graded(web, who.name)
+    response.status_code = 201 if recorded.created else 200
+    return GradeOut(
+        id=recorded.id, seq=recorded.seq, created=recorded.created, graded=len(mine), wanted=wanted,
+        below=below, above=above,
+    )  # fmt: skip
+
+
+@router.post("/grades/{id}/undo", tags=["grade"], responses=responses(401, 403, 404, 409, 422, 503))
+def undo_grade(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
+    """Take a grade of yours back."""
+    recorded = web.store.undo_grade(id.lower(), who.name, id=body.id.lower())
+    mine, wanted = _graded(web, who.name)
+    return UndoOut(
+        id=recorded.id, seq=recorded.seq, created=recorded.created, answered=len(mine), wanted=wanted
+    )
+
+
+@router.get("/grades", tags=["grade"], responses=responses(401, 403, 422, 503))
+def list_grades(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Limit = 100) -> GradeList:
+    """The log of grades, oldest first. Annotators see their own, leads everybody's."""
+    after = cursor.read("grades", cursor_)
+    rows = web.store.grades(after, limit + 1, annotator=None if who.may("lead") else who.name)
+    return GradeList(
+        grades=[
+            GradeRow(
+                seq=g.seq, id=g.id, image=g.image, annotator=g.annotator, grade=g.grade, answered_at=g.answered_at,
+                supersedes=g.supersedes, superseded_by=g.superseded_by, note=g.note,
+            )
+            for g in rows[:limit]
+        ],
+        next=cursor.write("grades", rows[limit - 1].seq) if len(rows) > limit else None,
+    )  # fmt: skip
+
+
+def _ranking_or_none(web: Web) -> Ranking | None:
+    try:
+        return web.scores.ranking()
+    except StudyError:
+        return None  # a grade is worth keeping even when the model cannot be read

@@ -1,0 +1,249 @@
+"""Images by id – and only of this study – and the ranking made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import APIRouter, File, Header, Path, Query, Response, UploadFile
+
+from steelyard.errors import ImageError
+from steelyard.images.decode import decode
+from steelyard.pairs import Answer
+from steelyard.store.records import Image
+from steelyard.web.api import cursor
+from steelyard.web.api.answers import Cursor, Limit
+from steelyard.web.api.schema import (
+    ImageChange,
+    ImageId,
+    ImageInfo,
+    ImageList,
+    ImageListed,
+    ImageRow,
+    Neighbour,
+    Placed,
+    RankingOut,
+    RankingSummary,
+    TookPart,
+)
+from steelyard.web.context import Anyone, Lead, Web, WebOf
+from steelyard.web.problems import Problem, responses
+from steelyard.web.scores import Z95, Filter, Ranking
+
+__all__ = ["router"]
+
+router = APIRouter()
+MAX_UPLOAD = 32 << 20
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+Id = Annotated[ImageId, Path(description="The image's id.")]
+Grade = Annotated[int | None, Query(ge=0, le=99, description="Only images of this grade.")]
+Group = Annotated[str, Query(max_length=100, description="Only images of this group.")]
+Text = Annotated[str, Query(max_length=100, description="Text in path, group or id.")]
+
+
+@router.get(
+    "/images/{id}/pixels",
+    tags=["images"],
+    response_class=Response,
+    responses=responses(
+        401, 403, 404, 422,
+        also={200: {"content": dict.fromkeys(("image/png", "image/jpeg", "image/webp"), BINARY)}, 304: {"description": "Not Modified"}},
+    ),
+)  # fmt: skip
+def pixels(
+    id: Id,
+    web: WebOf,
+    who: Anyone,
+    size: Literal["thumb", "view", "full"] = "view",
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The picture, encoded anew: `thumb` (192 px), `view` (at most 1600 px) or `full`."""
+    row = web.row(id)
+    tag = f'"{id}-{size}"'
+    # The id is a hash of the bytes, so what is behind it never changes.
+    headers = {"ETag": tag, "Cache-Control": "private, max-age=31536000, immutable"}
+    if if_none_match is not None and tag in [given.strip() for given in if_none_match.split(",")]:
+        return Response(status_code=304, headers=headers)
+    try:
+        content, kind = web.pictures.get(row, size)
+    except ImageError as error:
+        raise Problem(404, f"The picture cannot be read: {error.reason}.", code="unreadable") from error
+    return Response(content, media_type=kind, headers=headers)
+
+
+@router.get("/images", tags=["images"], responses=responses(401, 403, 422, 503))
+def list_images(
+    web: WebOf, who: Lead, cursor_: Cursor = None, limit: Limit = 100, excluded: bool | None = None
+) -> ImageList:
+    """Images in catalog order; with `excluded`, only those that are (or are not) taken out."""
+    after = cursor.read("images", cursor_, first=-1)
+    found: list[Image] = []
+    while len(found) <= limit:
+        rows = web.store.images(after, limit + 1)
+        found += [row for row in rows if excluded is None or row.excluded == excluded]
+        if len(rows) <= limit:
+            break
+        after = rows[-1].row
+    return ImageList(
+        images=[
+            ImageListed(
+                id=i.id, path=i.path, group=i.group, grade=i.grade, excluded=i.excluded,
+                excluded_by=i.excluded_by, excluded_reason=i.excluded_reason,
+            )
+            for i in found[:limit]
+        ],
+        next=cursor.write("images", found[limit - 1].row) if len(found) > limit else None,
+    )  # fmt: skip
+
+
+@router.get("/images/{id}", tags=["images"], responses=responses(401, 403, 404, 422, 503))
+def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
+    """One image: its place, its neighbours, the comparisons it took part in."""
+    row = web.row(id)
+    stored = web.store.image(id)
+    ranking = web.scores.ranking()
+    ranked = ranking is not None and bool(ranking.rank[row])
+    below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
+    low, high = ranking.interval(row) if ranking else (None, None)
+    grade = int(web.scores.grades()[row])
+    names = web.study.grade_names
+    return ImageInfo(
+        id=id, path=stored.path, group=stored.group,
+        grade=_grade_name(names, grade),
+        score=float(ranking.score[row]) if ranking else None, low=low, high=high,
+        rank=int(ranking.rank[row]) if ranking and ranked else None,
+        total=len(ranking.order) if ranking else len(web.study.catalog),
+        below=below, above=above,
+        comparisons=[
+            TookPart(
+                other=c.right if c.left == id else c.left, outcome=_outcome(c.answer, c.left == id),
+                annotator=c.annotator, answered_at=c.answered_at,
+            )
+            for c in web.store.comparisons_of(id)
+        ],
+        excluded=stored.excluded, excluded_by=stored.excluded_by, excluded_reason=stored.excluded_reason,
+    )  # fmt: skip
+
+
+@router.patch("/images/{id}", tags=["images"], status_code=204, responses=responses(401, 403, 404, 422, 503))
+def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead) -> None:
+    """Take an image out of the study, or back in. Answers about it stay in the log."""
+    web.row(id)
+    if body.excluded:
+        web.store.exclude_image(id, who.name, body.reason)
+    else:
+        web.store.include_image(id, who.name)
+    web.asker.changed()
+
+
+@router.get("/ranking/summary", tags=["ranking"], responses=responses(401, 403, 422, 503))
+def ranking_summary(
+    web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
+) -> RankingSummary:
+    """How many images the filter lets through, and which model ranked them."""
+    ranking = web.scores.ranking()
+    rows = web.scores.rows(ranking, Filter(grade, group, text)) if ranking else np.zeros(0)
+    return RankingSummary(
+        model=ranking.model.id if ranking else None,
+        created=ranking.model.created if ranking else None,
+        count=len(rows),
+        total=len(ranking.order) if ranking else len(web.study.catalog),
+        aspect=web.aspect,
+        grades=list(web.study.grade_names),
+    )
+
+
+@router.get(
+    "/ranking/scores",
+    tags=["ranking"],
+    response_class=Response,
+    responses=responses(401, 403, 422, 503, also={200: {"content": {"application/octet-stream": BINARY}}}),
+)  # fmt: skip
+def ranking_scores(
+    web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
+) -> Response:
+    """All scores in ascending order, as little-endian 32-bit floats."""
+    ranking = web.scores.ranking()
+    rows = web.scores.rows(ranking, Filter(grade, group, text)) if ranking else np.zeros(0, dtype=np.int64)
+    values = ranking.score[rows].astype("<f4") if ranking else np.zeros(0, dtype="<f4")
+    return Response(
+        values.tobytes(), media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+@router.get("/ranking", tags=["ranking"], responses=responses(401, 403, 422, 503))
+def ranking_rows(
+    web: WebOf, who: Lead, start: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, limit: Limit = 200,
+    grade: Grade = None, group: Group = "", text: Text = "",
+) -> RankingOut:  # fmt: skip
+    """A window of the ranking, from least to most severe."""
+    ranking = web.scores.ranking()
+    if ranking is None:
+        return RankingOut(model=None, start=start, total=0, images=[])
+    rows = web.scores.rows(ranking, Filter(grade, group, text))
+    counts, grades, names = web.scores.comparisons(), web.scores.grades(), web.study.grade_names
+    ids = web.study.catalog.ids
+    images = []
+    for row in rows[start : start + limit].tolist():
+        low, high = ranking.interval(row)
+        images.append(
+            ImageRow(
+                id=ids[row], score=float(ranking.score[row]), low=low, high=high, rank=int(ranking.rank[row]),
+                grade=_grade_name(names, int(grades[row])), comparisons=int(counts[row]),
+            )
+        )  # fmt: skip
+    return RankingOut(model=ranking.model.id, start=start, total=len(rows), images=images)
+
+
+@router.post("/place", tags=["ranking"], responses=responses(401, 403, 409, 413, 422, 503))
+def place(
+    web: WebOf, who: Lead, file: Annotated[UploadFile, File(description="An image file, at most 32 MB.")]
+) -> Placed:
+    """Where a new picture falls. It is checked like any other, scored, and not kept."""
+    if (file.size or 0) > MAX_UPLOAD:
+        raise Problem(413, f"The file is larger than {MAX_UPLOAD >> 20} MB.")
+    content = file.file.read(MAX_UPLOAD + 1)
+    if len(content) > MAX_UPLOAD:
+        raise Problem(413, f"The file is larger than {MAX_UPLOAD >> 20} MB.")
+    try:
+        rgb = decode(content, max_megapixels=web.study.config.images.max_megapixels)
+    except ImageError as error:
+        raise Problem(
+            422, f"This file is not a picture that can be read: {error.reason}.", code="image"
+        ) from error
+    ranking = web.scores.ranking()
+    if ranking is None:
+        raise Problem(409, "There is no model yet; compare some pairs first.")
+    found = web.scorer.place(rgb)
+    score, std = found["score"], found["uncertainty"]
+    below, above = _neighbours(web, ranking, *ranking.around(score))
+    return Placed(
+        score=score, low=score - Z95 * std, high=score + Z95 * std,
+        rank=int((ranking.score[ranking.order] > score).sum()) + 1, total=len(ranking.order), below=below, above=above,
+    )  # fmt: skip
+
+
+def _neighbours(
+    web: Web, ranking: Ranking, low: np.ndarray, high: np.ndarray
+) -> tuple[list[Neighbour], list[Neighbour]]:
+    ids = web.study.catalog.ids
+
+    def named(rows: np.ndarray) -> list[Neighbour]:
+        return [Neighbour(id=ids[int(r)], score=float(ranking.score[r])) for r in rows]
+
+    return named(low), named(high)
+
+
+def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equal", "cannot"]:
+    if answer is Answer.EQUAL:
+        return "equal"
+    if answer is Answer.LEFT or answer is Answer.RIGHT:
+        return "more" if (answer is Answer.LEFT) == left else "less"
+    return "cannot"
+
+
+def _grade_name(names: tuple[str, ...], grade: int) -> str | None:
+    """The name of a grade, without its definition."""
+    if grade < 0:
+        return None
+    return names[grade].partition(":")[0].strip() if grade < len(names) else str(grade)

@@ -1,0 +1,266 @@
+"""How far the study is: what the progress page shows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+from fastapi import APIRouter
+
+from steelyard.stopping import AccuracyEstimate
+from steelyard.web.api.schema import (
+    AccuracyPart,
+    AccuracyPoint,
+    Achieved,
+    NextPair,
+    PeoplePart,
+    PersonRow,
+    PersonSeries,
+    Progress,
+    Shape,
+    SpreadPart,
+    TrainerPart,
+    UnsurePart,
+    UnsurePoint,
+)
+from steelyard.web.context import Anyone, Web, WebOf
+from steelyard.web.problems import responses
+from steelyard.web.scores import Ranking, density
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["progress"])
+MOST_POINTS = 400
+FRESH_SECONDS = 1.0
+
+
+class _Kept:
+    """The last progress document: many open pages cost one computation a second."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made = 0.0
+        self.value: Progress | None = None
+
+
+@router.get("/progress", responses=responses(401, 403, 503))
+def progress(web: WebOf, who: Anyone) -> Progress:
+    """Everything on the progress page. Annotators see no image and nobody else's name."""
+    kept: _Kept = web.kept.setdefault("progress", _Kept())
+    with kept.lock:
+        if kept.value is None or time.monotonic() - kept.made > FRESH_SECONDS:
+            kept.value = _progress(web)
+            kept.made = time.monotonic()
+        found = kept.value
+    return found if who.may("lead") else _blind(found, who.name)
+
+
+@router.get("/achieved", responses=responses(401, 403, 503))
+def achieved(web: WebOf, who: Anyone) -> Achieved:
+    """What was reached, for the end of the work."""
+    ranking = web.scores.ranking()
+    answered = web.store.answer_count()
+    accuracy = web.study.accuracy() if ranking else None
+    sentence = f"{answered:,} answers have put {len(web.study.catalog):,} images in order."
+    if accuracy is not None and accuracy.estimate is not None:
+        sentence += f" {accuracy.sentence}"
+    ladder: list[str] = []
+    if ranking is not None and who.may("lead") and len(ranking.order):
+        steps = np.unique(np.linspace(0, len(ranking.order) - 1, 9).astype(int))
+        ladder = [web.study.catalog.ids[int(row)] for row in ranking.order[steps]]
+    newest = ranking.model.comparisons_seq if ranking else 0
+    after = (
+        "The model is being brought up to date with the last answers; the ranking moves within a minute."
+        if web.store.last_seq() > newest
+        else "The model knows all answers. The ranking can be looked at and exported."
+    )
+    return Achieved(sentence=sentence, next=after, ladder=ladder, accuracy=_history(web))
+
+
+def _progress(web: Web) -> Progress:
+    store, study = web.store, web.study
+    ranking = web.scores.ranking()
+    estimate = study.accuracy() if ranking else None
+    answered, wanted = store.answer_count(), study.budget
+    return Progress(
+        answered=answered, wanted=wanted, images=len(study.catalog),
+        accuracy=_accuracy(web, estimate), spread=_spread(web, ranking), unsure=_unsure(web, ranking),
+        people=_people(web),
+        next=[
+            NextPair(first=p.first, second=p.second, strategy=p.strategy, reason=p.reason)
+            for p in sorted(store.pairs(open=True), key=lambda p: -(p.score or 0.0))[:6]
+        ],
+        trainer=_trainer(web, ranking), stop=_stop(estimate, answered, wanted),
+    )  # fmt: skip
+
+
+def _history(web: Web) -> list[AccuracyPoint]:
+    """Accuracy of every model that could estimate it, with a Wilson interval."""
+    points = []
+    for model in web.store.models():
+        share, n = model.metrics.get("accuracy"), model.metrics.get("accuracy_pairs")
+        if share is None or not n:
+            continue
+        low, high = _wilson(float(share), int(n))
+        points.append(
+            AccuracyPoint(
+                answers=int(model.metrics.get("answers", 0)), estimate=float(share), low=low, high=high
+            )
+        )
+    return points
+
+
+def _wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return float(max(0.0, middle - half)), float(min(1.0, middle + half))
+
+
+def _accuracy(web: Web, estimate: AccuracyEstimate | None) -> AccuracyPart:
+    text = estimate.sentence if estimate else "There is no model yet, so accuracy cannot be estimated."
+    return AccuracyPart(sentence=text, history=_history(web))
+
+
+def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
+    if ranking is None or not len(ranking.order):
+        return SpreadPart(sentence="There are no scores yet.", shapes=[])
+    shown = ranking.order
+    low, high = float(ranking.score[shown[0]]), float(ranking.score[shown[-1]])
+    grades, names = web.scores.grades(), web.study.grade_names
+    parts = [
+        (names[g].partition(":")[0] if g < len(names) else str(g), ranking.score[shown[grades[shown] == g]])
+        for g in np.unique(grades[shown])
+        if g >= 0
+    ]
+    if not parts:
+        parts = [("all images", ranking.score[shown])]
+    shapes = []
+    for name, values in parts:
+        bins, heights = density(values, low, high)
+        shapes.append(
+            Shape(
+                name=str(name), count=len(values), bins=bins, density=heights, median=float(np.median(values)),
+                low=float(values.min()), high=float(values.max()),
+            )
+        )  # fmt: skip
+    text = f"Scores of {len(shown):,} images run from {low:.2f} to {high:.2f}."
+    if len(shapes) > 1:
+        medians = [shape.median for shape in shapes]
+        rising = all(a < b for a, b in pairwise(medians))
+        text += (
+            " Their medians rise with the grade."
+            if rising
+            else " Their medians do not rise with every grade."
+        )
+    return SpreadPart(sentence=text, shapes=shapes)
+
+
+def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
+    if ranking is None or not len(ranking.order):
+        return UnsurePart(sentence="There are no scores yet.", points=[])
+    shown = ranking.order
+    worst = shown[np.argsort(-ranking.std[shown])[: MOST_POINTS // 4]]
+    even = shown[np.unique(np.linspace(0, len(shown) - 1, MOST_POINTS * 3 // 4).astype(int))]
+    rows = np.unique(np.concatenate([worst, even]))
+    middle = float(np.median(ranking.std[shown]))
+    far = int((ranking.std[shown] > 2 * middle).sum())
+    text = f"Half of the images are known to ± {middle:.2f}; {far:,} are twice as uncertain."
+    ids = web.study.catalog.ids
+    return UnsurePart(
+        sentence=text,
+        points=[
+            UnsurePoint(
+                id=ids[int(r)], score=round(float(ranking.score[r]), 4), std=round(float(ranking.std[r]), 4)
+            )
+            for r in rows
+        ],
+    )
+
+
+def _people(web: Web) -> PeoplePart:
+    counts = sorted(web.store.counts(), key=lambda c: -c.answers)
+    rows = [
+        PersonRow(
+            annotator=c.annotator, answers=c.answers, equal=c.equal, cannot_judge=c.cannot_judge, undone=c.undone,
+            seconds=c.seconds, last_at=c.last_at,
+        )
+        for c in counts
+    ]  # fmt: skip
+    answers = web.store.effective_arrays()
+    series = []
+    for count in counts[:6]:
+        if count.annotator not in answers.annotators:
+            continue
+        code = answers.annotators.index(count.annotator)
+        times = np.sort(answers.answered_at[answers.annotator == code])
+        steps = (
+            np.unique(np.linspace(0, len(times) - 1, 60).astype(int))
+            if len(times)
+            else np.zeros(0, dtype=int)
+        )
+        points = [(float(times[k]), float(k + 1)) for k in steps.tolist()]
+        series.append(PersonSeries(name=count.annotator, points=points))
+    total = sum(c.answers for c in counts)
+    paces = [c.seconds for c in counts if c.seconds is not None]
+    text = "Nobody has answered yet."
+    if total:
+        who = "1 person has" if len(rows) == 1 else f"{len(rows)} people have"
+        text = f"{who} given {total:,} answers"
+        text += f", typically {float(np.median(paces)):.1f} s each." if paces else "."
+    return PeoplePart(sentence=text, rows=rows, series=series)
+
+
+def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
+    state = web.store.trainer_state()
+    said = state.progress or {}
+    log = [str(line) for line in said.get("log", [])]
+    new = web.store.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
+    wanted = web.study.config.trainer
+    if state.owner is not None:
+        text = str(said.get("text") or "starting")
+        return TrainerPart(
+            state="training", sentence=f"Training now: {text}.", done=int(said.get("done", 0)),
+            total=int(said.get("total", 0)), log=log,
+        )  # fmt: skip
+    if said.get("stage") == "failed":
+        text = f"The last training failed: {said.get('text', '')} Answers are safe; it is tried again."
+        return TrainerPart(state="failed", sentence=text, done=0, total=0, log=log)
+    if new >= wanted:
+        text = (
+            f"{new:,} answers wait for a trainer. It starts by itself; if it does not, run: steelyard worker"
+        )
+        return TrainerPart(state="waiting", sentence=text, done=0, total=0, log=log)
+    made = f"Model {ranking.model.id} knows all but the last {new:,} answers." if ranking else "No model yet."
+    text = f"{made} The next training starts after {max(0, wanted - new):,} more."
+    return TrainerPart(state="idle", sentence=text, done=0, total=0, log=log)
+
+
+def _stop(estimate: AccuracyEstimate | None, answered: int, wanted: int) -> str:
+    if answered >= wanted:
+        return f"You can stop: the planned {wanted:,} answers are in."
+    if estimate is not None and estimate.stop:
+        return "You can stop: the last three models brought less than one point."
+    return (
+        f"You can stop when {wanted - answered:,} more answers are in, or earlier, when three models in a row bring less "
+        "than one point of accuracy."
+    )
+
+
+def _blind(full: Progress, name: str) -> Progress:
+    """Without images and without other people's names: annotators stay unbiased, and unobserved by each other."""
+    people = full.people.model_copy(
+        update={
+            "rows": [row for row in full.people.rows if row.annotator == name],
+            "series": [one for one in full.people.series if one.name == name],
+        }
+    )
+    return full.model_copy(
+        update={
+            "people": people,
+            "next": [],
+            "unsure": full.unsure.model_copy(update={"points": []}),
+            "trainer": full.trainer.model_copy(update={"log": []}),
+        }
+    )

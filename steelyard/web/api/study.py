@@ -1,0 +1,149 @@
+"""The study itself: wording, export, backup, audit log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+
+from steelyard.web.api import cursor
+from steelyard.web.api.answers import Cursor, Limit
+from steelyard.web.api.schema import AuditEntryOut, AuditList, Backup, StudyChange, StudyInfo
+from steelyard.web.context import Admin, Anyone, Lead, Web, WebOf
+from steelyard.web.problems import Problem, responses
+
+__all__ = ["router", "study_info"]
+
+router = APIRouter(tags=["study"])
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_KINDS = {
+    "csv": ("text/csv; charset=utf-8", ".csv"),
+    "json": ("application/json", ".json"),
+    "parquet": ("application/vnd.apache.parquet", ".parquet"),
+    "choix": ("application/json", ".choix.json"),
+    "labelstudio": ("application/json", ".labelstudio.json"),
+}
+
+
+def study_info(web: Web) -> StudyInfo:
+    """The study as annotators see it."""
+    config = web.study.config
+    question, grades = config.page.question, list(web.study.grade_names)
+    pause, raters = config.page.break_minutes, config.ask.raters
+    tag = hashlib.blake2b(json.dumps([question, grades, pause, raters]).encode(), digest_size=12).hexdigest()
+    return StudyInfo(
+        name=config.name, images=len(web.study.catalog), question=question, grades=grades, break_minutes=pause,
+        raters=raters, keys=dict(config.page.keys), wanted=web.study.budget, answered=web.store.answer_count(), etag=tag,
+    )  # fmt: skip
+
+
+@router.get("/study", responses=responses(401, 403, 503))
+def get_study(web: WebOf, who: Anyone) -> StudyInfo:
+    """Name, question, grades, keys and how far it is."""
+    return study_info(web)
+
+
+@router.patch("/study", responses=responses(401, 403, 409, 412, 422, 503))
+def change_study(
+    body: StudyChange, web: WebOf, who: Admin,
+    if_match: Annotated[str | None, Header(description="`etag` of the version you changed.")] = None,
+) -> StudyInfo:  # fmt: skip
+    """Other wording or another number of raters. With `If-Match`, refused when somebody else was quicker."""
+    with web.changing:
+        now = study_info(web).etag
+        if if_match is not None and if_match.strip().removeprefix("W/").strip('"') not in (now, "*"):
+            raise Problem(412, "Somebody else changed the study meanwhile; reload and look at it again.")
+        page = body.model_dump(exclude_none=True, exclude={"raters"})
+        if "grades" in page:
+            known = web.scores.grades()
+            if len(known) and int(known.max()) >= len(page["grades"]):
+                raise Problem(
+                    409,
+                    f"Images carry grade {int(known.max())}; name at least {int(known.max()) + 1} grades.",
+                )
+            page["grades"] = tuple(page["grades"])
+        ask = {} if body.raters is None else {"raters": body.raters}
+        web.configure(web.study.config.with_changes(page=page, ask=ask))
+        web.store.audit(who.name, "study changed", body.model_dump(exclude_none=True))
+        return study_info(web)
+
+
+@router.get(
+    "/export",
+    response_class=Response,
+    responses=responses(
+        401,
+        403,
+        409,
+        422,
+        503,
+        also={
+            200: {
+                "content": {
+                    "text/csv": _BINARY,
+                    "application/vnd.apache.parquet": _BINARY,
+                    "application/json": {"schema": {}},
+                }
+            }
+        },
+    ),
+)
+def export(
+    web: WebOf,
+    who: Lead,
+    format: Annotated[Literal["csv", "json", "parquet", "choix", "labelstudio"], Query()] = "csv",
+) -> Response:
+    """All answers that count."""
+    from steelyard.exchange import export_file
+
+    kind, suffix = _KINDS[format]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"answers{suffix}"
+        export_file(web.study, path, form=format)
+        content = path.read_bytes()
+    web.store.audit(who.name, "exported", {"format": format})
+    name = (
+        "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in web.study.config.name)
+        or "study"
+    )
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}-answers{suffix}"',
+        "Cache-Control": "no-store",
+    }
+    return Response(content, media_type=kind, headers=headers)
+
+
+@router.post("/backup", status_code=201, responses=responses(401, 403, 409, 422, 503))
+def backup(web: WebOf, who: Admin) -> Backup:
+    """Copy the database into the study's `backups` folder while it is in use (SQLite)."""
+    folder = web.study.folder / "backups"
+    folder.mkdir(exist_ok=True)
+    with web.changing:
+        stamp, n = time.strftime("%Y%m%d-%H%M%S"), 0
+        path = folder / f"study-{stamp}.db"
+        while path.exists():
+            n += 1
+            path = folder / f"study-{stamp}-{n}.db"
+        made = web.store.backup(path)
+    web.store.audit(who.name, "backup made", {"file": made.name})
+    return Backup(file=f"backups/{made.name}", bytes=made.stat().st_size)
+
+
+@router.get("/audit", responses=responses(401, 403, 422, 503))
+def audit(web: WebOf, who: Admin, cursor_: Cursor = None, limit: Limit = 50) -> AuditList:
+    """Who did what and when, newest first."""
+    before = cursor.read("audit", cursor_, first=2**31 - 1)
+    entries = [entry for entry in web.store.audit_log() if entry.seq < before][::-1]
+    return AuditList(
+        entries=[
+            AuditEntryOut(seq=e.seq, at=e.at, actor=e.actor, action=e.action, detail=e.detail)
+            for e in entries[:limit]
+        ],
+        next=cursor.write("audit", entries[limit - 1].seq) if len(entries) > limit else None,
+    )

@@ -1,0 +1,196 @@
+"""The web app: put together here, served here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from steelyard.errors import StudyError
+from steelyard.study import Study
+from steelyard.web import pages, problems
+from steelyard.web.api import answers, images, people, progress
+from steelyard.web.api import study as study_routes
+from steelyard.web.auth import digest, new_secret
+from steelyard.web.context import Web
+from steelyard.web.security import ETags, Guard, is_loopback
+from steelyard.web.trainer import TrainerProcess
+
+__all__ = ["create_app", "first_link", "serve"]
+
+
+class _Forever(StaticFiles):
+    """Static files under a version in their address: kept by browsers for ever, never listed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if response.status_code == 200:
+            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def create_app(study: Study, *, login: bool = False, hosts: Sequence[str] = ()) -> FastAPI:
+    """The whole app for one study. It never imports torch.
+
+    Args:
+        study: open; whoever opened it closes it.
+        login: whether everybody has to sign in. Without it, only requests to this very machine are answered.
+        hosts: names the server answers to; empty takes any when people sign in.
+    """
+    web = Web(study, login=login)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        web.asker.start()
+        yield
+        web.asker.stop()
+        web.scorer.stop()
+
+    app = FastAPI(
+        title="Steelyard", version=_version(), lifespan=life, docs_url=None, redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        description="Compare images, grade them, read the ranking. Errors are problem documents (RFC 9457).",
+    )  # fmt: skip
+    app.state.web = web
+    for room in (answers, images, progress, people, study_routes):
+        app.include_router(room.router, prefix="/api/v1")
+    app.include_router(pages.router)
+    app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")
+    problems.install(app)
+    app.add_exception_handler(pages._SignIn, pages.to_login)
+    app.add_middleware(ETags)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Guard, local=not login, hosts=hosts)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with problem documents as the only errors and the two ways to be known."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemas = document["components"]["schemas"]
+        schemas["ProblemDocument"] = problems.ProblemDocument.model_json_schema()
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "session": {"type": "apiKey", "in": "cookie", "name": "steelyard_session"},
+        }
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if (path, method) != ("/api/v1/session", "post"):
+                    operation["security"] = [{"token": []}, {"session": []}]
+                operation["responses"].setdefault("400", problems.responses(400)[400])
+                operation["responses"].setdefault("422", problems.responses(422)[422])
+                operation["responses"]["500"] = problems.responses(500)[500]
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def first_link(study: Study) -> str | None:
+    """Where everybody has to sign in and nobody can yet: the path of a personal link for a first admin."""
+    able = [
+        a
+        for a in study.store.annotators()
+        if a.active and a.role == "admin" and (a.password_hash or a.link_hash)
+    ]
+    if able:
+        return None
+    secret = new_secret()
+    names = {a.name for a in study.store.annotators()}
+    if "admin" in names:
+        study.store.set_annotator("admin", role="admin", active=True, link_hash=digest(secret))
+    else:
+        study.store.add_annotator("admin", role="admin", link_hash=digest(secret))
+    study.store.audit("server", "first admin link made")
+    return f"/login#link={secret}"
+
+
+def serve(
+    study_folder: str | Path,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    open_browser: bool = False,
+    *,
+    login: bool | None = None,
+    hosts: Sequence[str] = (),
+    train: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a study until interrupted, with a trainer beside it.
+
+    Args:
+        study_folder: the study.
+        host: address to listen on; any but this machine's own makes everybody sign in.
+        port: to listen on; 0 takes a free one.
+        open_browser: show the page.
+        login: make people sign in on this machine's own address too (behind a proxy); the environment variable
+            STEELYARD_LOGIN=1 does the same.
+        hosts: names the server answers to, STEELYARD_HOSTS=a,b does the same; empty takes any when people sign in.
+        train: start a trainer process; False where `steelyard worker` runs elsewhere.
+        say: where a line for the person at the terminal goes; stderr by default.
+
+    Raises:
+        StudyError: there is no study, the address is taken, or login was turned off for an address others reach.
+    """
+    import uvicorn
+
+    tell = say or (lambda text: print(text, file=sys.stderr, flush=True))
+    local = is_loopback(host)
+    if login is None:
+        login = not local or os.environ.get("STEELYARD_LOGIN", "") not in ("", "0")
+    if not login and not local:
+        raise StudyError(f"people must sign in where others can reach the page; {host} is not 127.0.0.1")
+    names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
+    with Study.open(study_folder) as study:
+        app = create_app(study, login=login, hosts=names)
+        config = uvicorn.Config(
+            app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
+            timeout_graceful_shutdown=5, timeout_keep_alive=30,
+        )  # fmt: skip
+        try:
+            socket = config.bind_socket()
+        except SystemExit:
+            raise StudyError(f"cannot listen on {host}:{port}; is it taken? choose another --port") from None
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{socket.getsockname()[1]}"
+        link = first_link(study) if login else None
+        tell(f"{study.config.name}: {address}{link or '/'}")
+        if link:
+            tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
+        trainer = TrainerProcess(study.folder) if train else None
+        if trainer is not None:
+            trainer.start()
+        if open_browser:
+            threading.Timer(1.0, webbrowser.open, [f"{address}{link or '/'}"]).start()
+        try:
+            uvicorn.Server(config).run(sockets=[socket])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if trainer is not None:
+                trainer.stop()
+            socket.close()
+
+
+def _version() -> str:
+    try:
+        return version("steelyard")
+    except PackageNotFoundError:
+        return "0"

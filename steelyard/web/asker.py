@@ -1,0 +1,132 @@
+"""Choosing the next pairs while nobody waits.
+
+A request only hands out pairs that are already up. A thread keeps enough of them up: it chooses new ones when few are
+left, and knows the last answers when it does (continuous mode). What needs the pixels' features – the very first,
+spread-out pairs, and strategies on features – is chosen by the trainer process; until its pairs are up, a few random
+ones keep people busy, so that nobody looks at an empty page while features are computed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Literal
+
+from steelyard.errors import SteelyardError
+from steelyard.study import Study
+
+__all__ = ["NEEDS_FEATURES", "Asker", "State"]
+
+State = Literal["open", "choosing", "elsewhere", "done"]
+
+NEEDS_FEATURES = frozenset({"spread", "coreset"})
+AHEAD = 6  # pairs a browser holds
+ACTIVE_SECONDS = 300.0
+log = logging.getLogger("steelyard.web")
+
+
+class Asker:
+    """Keeps enough pairs up for everybody who is working.
+
+    Attributes:
+        exhausted: there is no pair left that was not asked.
+        problem: why the last choice failed, empty if it did not.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.exhausted = False
+        self.problem = ""
+        self.lock = threading.Lock()  # the study's belief is for one thread at a time
+        self._seen: dict[str, float] = {}
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop it and wait for what it is doing."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+            self._thread = None
+
+    def want(self, annotator: str) -> None:
+        """Somebody is here and takes pairs."""
+        self._seen[annotator] = time.monotonic()
+        self._wake.set()
+
+    def changed(self) -> None:
+        """Images were excluded or taken in, the budget moved: what was exhausted may not be."""
+        self.exhausted = False
+        self._wake.set()
+
+    def state(self, *, handed: int, answered: int) -> State:
+        """What to tell somebody who was handed that many pairs."""
+        if handed:
+            return "open"
+        if answered >= self.study.budget:
+            return "done"
+        if not self.exhausted and self.missing() > 0:
+            return "choosing"
+        if self.study.store.open_pair_count():
+            return "elsewhere"
+        return "done" if self.exhausted else "choosing"
+
+    def missing(self) -> int:
+        """How many pairs should be put up now."""
+        store, study = self.study.store, self.study
+        now = time.monotonic()
+        people = sum(now - seen < ACTIVE_SECONDS for seen in list(self._seen.values()))
+        up = store.open_pair_count()
+        left = study.budget - store.answer_count() - up * study.config.ask.raters
+        # Everybody holds up to AHEAD of the pairs that are up; the same number waits for the next hand.
+        target = (people + 1) * AHEAD * 2
+        if up > target - AHEAD:
+            return 0
+        wanted = target - up
+        ask = study.config.ask
+        if ask.mode == "rounds":
+            wanted = max(wanted, round(ask.round_share * len(study.catalog)))
+        return max(0, min(wanted, left))
+
+    def choose(self) -> int:
+        """Put missing pairs up; gives how many."""
+        n = self.missing()
+        if not n or self.exhausted:
+            return 0
+        with self.lock:
+            ask = self.study.config.ask
+            strategy = ask.strategy if self.study.posterior is not None else ask.start
+            if strategy in NEEDS_FEATURES:
+                if len(self.study.store.pairs(limit=1, open=True)):
+                    return 0  # the trainer brings better ones
+                strategy, n = "random", min(n, 2 * AHEAD)
+            made = len(self.study.propose(n, strategy=strategy))
+        self.exhausted = made == 0
+        return made
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(timeout=30)
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                self.choose()
+                self.problem = ""
+            except SteelyardError as error:
+                self.problem = str(error)
+                log.error("choosing pairs failed: %s", error)
+                self._stop.wait(2)
+            except Exception as error:  # the thread must outlive any one failure
+                self.problem = f"choosing pairs failed: {error}"
+                log.exception("choosing pairs failed")
+                self._stop.wait(5)

@@ -1,0 +1,100 @@
+"""What every route works with: the study and the few things that live as long as the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from steelyard.config import StudyConfig
+from steelyard.store.records import Role
+from steelyard.study import Study
+from steelyard.web.asker import Asker
+from steelyard.web.auth import Accounts, Principal
+from steelyard.web.pictures import Pictures
+from steelyard.web.problems import Problem
+from steelyard.web.scorer import Scorer
+from steelyard.web.scores import Scores
+
+__all__ = ["Admin", "Anyone", "Lead", "Web", "WebOf", "maybe"]
+
+
+class Web:
+    """The study and what lives as long as the server.
+
+    Args:
+        study: what is served.
+        login: whether everybody has to sign in.
+    """
+
+    def __init__(self, study: Study, *, login: bool) -> None:
+        self.study = study
+        self.store = study.store
+        self.accounts = Accounts(study.store, login=login)
+        self.asker = Asker(study)
+        self.scores = Scores(study)
+        self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
+        self.scorer = Scorer(study.folder)
+        self.fingerprint = study.catalog.fingerprint()[:16]
+        self.changing = threading.Lock()  # one change of the configuration or backup at a time
+        self.kept: dict[str, Any] = {}
+        self._aspect: float | None = None
+
+    @property
+    def aspect(self) -> float:
+        """Width ÷ height of a typical image."""
+        if self._aspect is None:
+            self._aspect = self.scores.aspect()
+        return self._aspect
+
+    def row(self, id: str) -> int:
+        """The catalog row of an image of this study.
+
+        Raises:
+            Problem: 404.
+        """
+        if len(id) != 32 or not set(id) <= set("0123456789abcdef"):
+            raise Problem(404, "There is no such image in this study.")
+        from steelyard.errors import CatalogError
+
+        try:
+            return self.study.catalog.index_of(id)
+        except CatalogError:
+            raise Problem(404, "There is no such image in this study.") from None
+
+    def configure(self, config: StudyConfig) -> None:
+        """Write another configuration and use it from now on."""
+        config.save(self.study.folder / "study.toml")
+        self.study.config = config
+        self.asker.changed()
+
+
+def web_of(request: Request) -> Web:
+    """The server's `Web`."""
+    web: Web = request.app.state.web
+    return web
+
+
+async def maybe(request: Request) -> Principal | None:
+    """Who asks, or None."""
+    return await web_of(request).accounts.recognise(request)
+
+
+def _at_least(role: Role) -> Callable[[Request], Awaitable[Principal]]:
+    async def check(request: Request) -> Principal:
+        principal = await maybe(request)
+        if principal is None:
+            raise Problem(401, "Sign in first.", code="login", headers={"WWW-Authenticate": "Bearer"})
+        if not principal.may(role):
+            raise Problem(403, f"This needs the role “{role}”; yours is “{principal.role}”.", code="role")
+        return principal
+
+    return check
+
+
+WebOf = Annotated[Web, Depends(web_of)]
+Anyone = Annotated[Principal, Depends(_at_least("annotator"))]
+Lead = Annotated[Principal, Depends(_at_least("lead"))]
+Admin = Annotated[Principal, Depends(_at_least("admin"))]

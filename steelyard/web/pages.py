@@ -1,0 +1,212 @@
+"""The pages: server-rendered shells with what they need to know; the modules in static/ do the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+
+from steelyard.store.records import Role
+from steelyard.web.api.study import study_info
+from steelyard.web.asker import AHEAD
+from steelyard.web.auth import Principal
+from steelyard.web.context import Web, maybe, web_of
+from steelyard.web.problems import Problem
+
+__all__ = ["error_page", "router", "static_version"]
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+POLL_SECONDS = 3
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+# name, address, least role
+PAGES: tuple[tuple[str, str, Role], ...] = (
+    ("Compare", "/compare", "annotator"),
+    ("Grade", "/grade", "annotator"),
+    ("Ranking", "/ranking", "lead"),
+    ("Progress", "/progress", "annotator"),
+    ("Admin", "/admin", "lead"),
+)
+
+
+@cache
+def static_version() -> str:
+    """A name that changes with any static file, so that browsers may keep them for ever."""
+    seen = hashlib.blake2b(digest_size=6)
+    for path in sorted(STATIC.iterdir()):
+        seen.update(path.name.encode() + path.read_bytes())
+    return seen.hexdigest()
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def render(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page. It is never kept by a cache: it carries the session's CSRF token."""
+    html = _templates().get_template(template).render(static=f"/static/{static_version()}", **values)
+    return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+
+def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str, Any]:
+    """What every page knows; `data` goes to its scripts."""
+    config = web.study.config
+    return {
+        "study": config.name,
+        "here": here,
+        "pages": [(name, address) for name, address, role in PAGES if who is not None and who.may(role)],
+        "who": who,
+        "login": web.accounts.login,
+        "data": {
+            "study": web.fingerprint,
+            "annotator": who.name if who else "",
+            "csrf": who.csrf if who else "",
+            "pollSeconds": POLL_SECONDS,
+            **data,
+        },
+    }
+
+
+async def _enter(request: Request, role: Role) -> Principal:
+    principal = await maybe(request)
+    if principal is None:
+        raise _SignIn(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
+    if not principal.may(role):
+        raise Problem(403, f"This page is for the role “{role}”; yours is “{principal.role}”.")
+    return principal
+
+
+class _SignIn(Exception):
+    """Nobody is signed in: go to the login page and come back."""
+
+    def __init__(self, back: str) -> None:
+        self.back = back
+
+
+async def to_login(request: Request, error: Exception) -> Response:
+    """Send somebody to the login page."""
+    assert isinstance(error, _SignIn)
+    return RedirectResponse(f"/login?next={quote(error.back)}", 303, {"Cache-Control": "no-store"})
+
+
+def _grades(web: Web) -> list[dict[str, str]]:
+    parts = [name.partition(":") for name in web.study.grade_names]
+    return [{"name": name.strip(), "text": text.strip()} for name, _, text in parts]
+
+
+@router.get("/")
+async def home() -> Response:
+    """Straight to work."""
+    return RedirectResponse("/compare", 307)
+
+
+@router.get("/compare")
+async def compare(request: Request) -> Response:
+    """Two images, one question."""
+    web, who = web_of(request), await _enter(request, "annotator")
+    config = web.study.config
+    done = await run_in_threadpool(web.store.answer_count)
+    web.asker.want(who.name)
+    return render(
+        "compare.html",
+        question=config.page.question,
+        reasons=("blurred", "stool", "wrong organ", "duplicate", "other"),
+        **_shell(
+            web, who, "/compare", keys=dict(config.page.keys), breakMinutes=config.page.break_minutes, ahead=AHEAD,
+            leaseSeconds=config.ask.lease_seconds, done=done, wanted=web.study.budget,
+        ),
+    )  # fmt: skip
+
+
+@router.get("/grade")
+async def grade(request: Request) -> Response:
+    """One image, its grade."""
+    web, who = web_of(request), await _enter(request, "annotator")
+    config = web.study.config
+    keys = {name: key for name, key in config.page.keys.items() if name == "undo"}
+    data = _shell(
+        web,
+        who,
+        "/grade",
+        grades=_grades(web),
+        keys=keys,
+        breakMinutes=config.page.break_minutes,
+        done=0,
+        wanted=0,
+    )
+    return render("grade.html", grades=_grades(web), **data)
+
+
+@router.get("/ranking")
+async def ranking(request: Request) -> Response:
+    """All images from least to most severe."""
+    web, who = web_of(request), await _enter(request, "lead")
+    return render("ranking.html", grades=_grades(web), **_shell(web, who, "/ranking"))
+
+
+@router.get("/progress")
+async def progress(request: Request) -> Response:
+    """How far the study is."""
+    web, who = web_of(request), await _enter(request, "annotator")
+    return render("progress.html", **_shell(web, who, "/progress"))
+
+
+@router.get("/admin")
+async def admin(request: Request) -> Response:
+    """People, wording, export, backup, audit log."""
+    web, who = web_of(request), await _enter(request, "lead")
+    info = await run_in_threadpool(study_info, web)
+    return render(
+        "admin.html", info=info, formats=("csv", "json", "parquet", "choix", "labelstudio"),
+        **_shell(web, who, "/admin", mayManage=who.may("admin")),
+    )  # fmt: skip
+
+
+@router.get("/login")
+async def login(request: Request, next: str = "") -> Response:
+    """Sign in with a password or a personal link."""
+    web = web_of(request)
+    # Only a path of this server: “//elsewhere” or “/\elsewhere” would lead away.
+    safe = next if next.startswith("/") and not next.startswith(("//", "/\\")) and "\n" not in next else ""
+    return render("login.html", **_shell(web, None, "/login", next=safe))
+
+
+@router.get("/api")
+async def api_reference(request: Request) -> Response:
+    """The API, readable without a browser plug-in or the internet."""
+    web = web_of(request)
+    who = await maybe(request)
+    document = request.app.openapi()
+    routes = [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return render("api.html", routes=routes, **_shell(web, who, "/api"))
+
+
+def error_page(request: Request, status: int, detail: str) -> Response:
+    """A page for an error: what happened, what was not lost, what to do."""
+    web = web_of(request)
+    title = {
+        403: "Not for you",
+        404: "Nothing here",
+        409: "Not yet",
+        429: "A moment, please",
+        500: "Something went wrong",
+        503: "Busy",
+    }.get(status, HTTPStatus(status).phrase)
+    return render("error.html", status=status, title=title, detail=detail, **_shell(web, None, ""))

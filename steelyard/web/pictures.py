@@ -1,0 +1,95 @@
+"""Pixels for the browser: decoded safely, encoded anew, never a file as it lies on the disk.
+
+Encoding anew drops whatever else a file carries (names in EXIF or DICOM headers, appended bytes). A picture that was
+stored without loss stays without loss; a JPEG becomes a JPEG of high quality. Thumbnails are kept on disk.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+
+from steelyard.images.catalog import Catalog
+
+__all__ = ["Pictures", "Size"]
+
+Size = Literal["thumb", "view", "full"]
+
+THUMB = 192
+VIEW = 1600
+_LOSSY = {".jpg", ".jpeg", ".jpe", ".jfif"}
+_MEMORY = 96 << 20
+
+
+class Pictures:
+    """Encoded pictures by row and size, in memory and – thumbnails – on disk.
+
+    Args:
+        catalog: where pixels come from.
+        folder: where thumbnails are kept; made when the first one is.
+    """
+
+    def __init__(self, catalog: Catalog, folder: Path) -> None:
+        self.catalog, self.folder = catalog, folder
+        self._kept: OrderedDict[tuple[int, str], tuple[bytes, str]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, row: int, size: Size) -> tuple[bytes, str]:
+        """The encoded picture and its media type.
+
+        Raises:
+            ImageError: the file cannot be read.
+        """
+        key = (row, size)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        made = self._thumbnail(row) if size == "thumb" else self._encode(row, size)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = made
+                self._bytes += len(made[0])
+                while self._bytes > _MEMORY and len(self._kept) > 1:
+                    self._bytes -= len(self._kept.popitem(last=False)[1][0])
+        return made
+
+    def _thumbnail(self, row: int) -> tuple[bytes, str]:
+        id = self.catalog.ids[row]
+        path = self.folder / id[:2] / f"{id}-{THUMB}.webp"
+        try:
+            return path.read_bytes(), "image/webp"
+        except OSError:
+            pass
+        image = Image.fromarray(self.catalog.read(row))
+        image.thumbnail((THUMB, THUMB), Image.Resampling.BILINEAR, reducing_gap=2.0)
+        out = io.BytesIO()
+        image.save(out, "WEBP", quality=82, method=2)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+            part.write_bytes(out.getvalue())
+            part.replace(path)
+        except OSError:
+            pass  # a full or read-only disk costs speed, not pictures
+        return out.getvalue(), "image/webp"
+
+    def _encode(self, row: int, size: Size) -> tuple[bytes, str]:
+        image = Image.fromarray(self.catalog.read(row))
+        if size == "view" and max(image.size) > VIEW:
+            image.thumbnail((VIEW, VIEW), Image.Resampling.LANCZOS, reducing_gap=3.0)
+        out = io.BytesIO()
+        path = self.catalog.raw_path(row)
+        if path is not None and path.suffix.lower() in _LOSSY:
+            image.save(out, "JPEG", quality=95, subsampling=0)
+            return out.getvalue(), "image/jpeg"
+        image.save(out, "PNG", compress_level=1)
+        return out.getvalue(), "image/png"

@@ -1,0 +1,191 @@
+"""The ranking as the page needs it: the newest model's scores in order, filtered, with neighbours and counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.belief import load_posterior
+from steelyard.errors import StudyError
+from steelyard.store.records import Model
+from steelyard.study import Study
+
+__all__ = ["Filter", "Ranking", "Scores", "density"]
+
+Z95 = 1.96
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which images: of a grade, of a group, with some text in path, group or id."""
+
+    grade: int | None = None
+    group: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scores of one model.
+
+    Attributes:
+        model: which.
+        score: of every catalog row, (N,).
+        std: its standard deviation, (N,).
+        order: catalog rows from least to most severe, excluded images left out.
+        rank: 1 = most severe, by catalog row; 0 for excluded images.
+    """
+
+    model: Model
+    score: NDArray[np.float64]
+    std: NDArray[np.float64]
+    order: NDArray[np.int64]
+    rank: NDArray[np.int64]
+
+    def interval(self, row: int) -> tuple[float, float]:
+        """The 95% interval of a row's score."""
+        return float(self.score[row] - Z95 * self.std[row]), float(self.score[row] + Z95 * self.std[row])
+
+    def neighbours(self, row: int, n: int = 2) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows just below and just above, nearest last and nearest first."""
+        if not self.rank[row]:
+            return self.around(float(self.score[row]), n)
+        place = len(self.order) - int(self.rank[row])
+        return self.order[max(0, place - n) : place], self.order[place + 1 : place + 1 + n]
+
+    def around(self, score: float, n: int = 2) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows just below and just above a score."""
+        place = int(np.searchsorted(self.score[self.order], score))
+        return self.order[max(0, place - n) : place], self.order[place : place + n]
+
+
+class Scores:
+    """Reads the newest model once and keeps it; several threads may ask."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._lock = threading.Lock()
+        self._ranking: Ranking | None = None
+        self._excluded = -1
+        self._filtered: dict[tuple[int, int, Filter], NDArray[np.int64]] = {}
+        self._counted = (-1.0, -1, np.zeros(0, dtype=np.int64))
+        self._grades = (-1, np.zeros(0, dtype=np.int64))
+
+    def ranking(self) -> Ranking | None:
+        """The newest model's scores, or None before there is one."""
+        newest = self.study.store.newest_model()
+        if newest is None:
+            return None
+        excluded = self.study.store.excluded_rows()
+        with self._lock:
+            kept = self._ranking
+            if kept is not None and kept.model.id == newest.id and self._excluded == len(excluded):
+                return kept
+            try:
+                posterior = load_posterior(self.study.folder / newest.path)
+            except StudyError:
+                if kept is None:
+                    raise
+                return kept  # a trainer may be exchanging files; the next look finds them
+            score = np.asarray(posterior.mean, dtype=np.float64)
+            std = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
+            shown = np.ones(len(score), dtype=bool)
+            shown[excluded] = False
+            order = np.argsort(score, kind="stable")
+            order = order[shown[order]]
+            rank = np.zeros(len(score), dtype=np.int64)
+            rank[order] = np.arange(len(order), 0, -1)
+            self._ranking = Ranking(newest, score, std, order, rank)
+            self._excluded = len(excluded)
+            self._filtered.clear()
+            return self._ranking
+
+    def rows(self, ranking: Ranking, wanted: Filter) -> NDArray[np.int64]:
+        """Catalog rows from least to most severe that the filter lets through."""
+        if wanted == Filter():
+            return ranking.order
+        key = (ranking.model.id, len(ranking.order), wanted)
+        with self._lock:
+            found = self._filtered.get(key)
+        if found is None:
+            found = ranking.order[self._mask(wanted)[ranking.order]]
+            with self._lock:
+                if len(self._filtered) > 32:
+                    self._filtered.clear()
+                self._filtered[key] = found
+        return found
+
+    def _mask(self, wanted: Filter) -> NDArray[np.bool_]:
+        catalog = self.study.catalog
+        mask = np.ones(len(catalog), dtype=bool)
+        if wanted.grade is not None:
+            mask &= self.grades() == wanted.grade
+        if wanted.group:
+            mask &= (
+                _contains(catalog.groups, wanted.group, whole=True) if catalog.groups is not None else False
+            )
+        if wanted.text:
+            hit = _contains(catalog.paths, wanted.text) | _contains(catalog.ids, wanted.text.lower())
+            if catalog.groups is not None:
+                hit |= _contains(catalog.groups, wanted.text)
+            mask &= hit
+        return mask
+
+    def grades(self) -> NDArray[np.int64]:
+        """The known grade of every row, −1 where there is none."""
+        seq = self.study.store.last_grade_seq()
+        if self._grades[0] != seq or not len(self._grades[1]):
+            self._grades = (seq, self.study.known_grades())
+        return self._grades[1]
+
+    def comparisons(self) -> NDArray[np.int64]:
+        """In how many answers every row took part; looked up every few seconds at most."""
+        made, seq, counts = self._counted
+        if time.monotonic() - made < 5 and len(counts):
+            return counts
+        last = self.study.store.last_seq()
+        if last != seq or not len(counts):
+            pairs = self.study.store.effective_arrays().pairs
+            counts = np.bincount(pairs.ravel(), minlength=len(self.study.catalog))
+        self._counted = (time.monotonic(), last, counts)
+        return counts
+
+    def aspect(self) -> float:
+        """Width ÷ height of a typical image, from a handful."""
+        from steelyard.errors import ImageError
+
+        found = []
+        catalog = self.study.catalog
+        for row in np.unique(np.linspace(0, len(catalog) - 1, 7).astype(int)).tolist():
+            try:
+                height, width = catalog.read(row).shape[:2]
+            except ImageError:
+                continue
+            found.append(width / height)
+        return float(np.median(found)) if found else 1.0
+
+
+def _contains(column: object, text: str, *, whole: bool = False) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc
+
+    values = column.arrow  # type: ignore[attr-defined]
+    values = values.cast("large_string")
+    found = pc.equal(values, text) if whole else pc.match_substring(values, text, ignore_case=True)
+    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def density(
+    values: NDArray[np.float64], low: float, high: float, bins: int = 48
+) -> tuple[list[float], list[float]]:
+    """A smoothed histogram for a violin: bin centres and heights, the highest 1."""
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    counts, edges = np.histogram(values, bins=bins, range=(low, high))
+    kernel = np.exp(-0.5 * (np.arange(-3, 4) / 1.2) ** 2)
+    smooth = np.convolve(counts, kernel / kernel.sum(), mode="same")
+    most = smooth.max() or 1.0
+    return ((edges[:-1] + edges[1:]) / 2).round(4).tolist(), (smooth / most).round(4).tolist()

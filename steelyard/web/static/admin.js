@@ -1,0 +1,175 @@
+// Administration: people, tokens, wording, excluded images, the audit log. Everything goes through the API.
+
+import { call, pixels } from "./api.js";
+import { ago, count } from "./format.js";
+import "./menu.js";
+import { announce, element, one, page } from "./page.js";
+
+function say(text, good = true) {
+  const note = one("#said");
+  note.hidden = false;
+  note.textContent = text;
+  note.className = `notice ${good ? "good" : "bad"}`;
+  announce(text);
+}
+
+/** Do something; say what went wrong in one place. */
+async function attempt(work) {
+  try { await work(); } catch (problem) { say(`${problem.message} Nothing was changed.`, false); }
+}
+
+const act = (text, run, name = text) => element("button", { type: "button", class: "plain", "aria-label": name, onclick: () => attempt(run) }, text);
+
+// ---- people
+
+async function people() {
+  const { annotators } = await call("GET", "/annotators");
+  one("#people-none").hidden = annotators.length > 0;
+  one("#people tbody").replaceChildren(...annotators.map((person) => {
+    const role = element("select", { "aria-label": `Role of ${person.name}`, onchange: () => attempt(async () => {
+      await call("PATCH", `/annotators/${encodeURIComponent(person.name)}`, { body: { role: role.value } });
+      say(`${person.name} is now ${role.value}.`);
+    }) }, ...["annotator", "lead", "admin"].map((name) => element("option", { value: name, selected: name === person.role }, name)));
+    role.disabled = !page.mayManage;
+    return element("tr", {},
+      element("th", { scope: "row" }, person.name, person.active ? "" : " (inactive)"),
+      element("td", {}, role),
+      element("td", {}, [person.has_password ? "password" : null, person.has_link ? "link" : null].filter(Boolean).join(", ") || "cannot sign in yet"),
+      element("td", { class: "number" }, String(person.answers)),
+      element("td", {}, element("div", { class: "actions" },
+        act("New link", () => newLink(person.name), `New personal link for ${person.name}`),
+        act("Set password", () => askPassword(person.name), `Set a password for ${person.name}`),
+        act(person.active ? "Deactivate" : "Activate", async () => {
+          await call("PATCH", `/annotators/${encodeURIComponent(person.name)}`, { body: { active: !person.active } });
+          await people();
+          say(`${person.name} is ${person.active ? "deactivated; the answers stay" : "active again"}.`);
+        }, `${person.active ? "Deactivate" : "Activate"} ${person.name}`))));
+  }));
+}
+
+async function newLink(name) {
+  const { link } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`);
+  reveal(`Personal link of ${name}. It is shown once; an earlier link no longer works.`, new URL(link, location.href).href);
+  await people();
+}
+
+function askPassword(name) {
+  const dialog = one("#password");
+  one("#password-name").textContent = name;
+  dialog.dataset.name = name;
+  one("#password-value").value = "";
+  dialog.showModal();
+}
+
+one("#password form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(async () => {
+    const { name } = one("#password").dataset;
+    await call("POST", `/annotators/${encodeURIComponent(name)}/password`, { body: { password: one("#password-value").value } });
+    one("#password").close();
+    await people();
+    say(`${name} can sign in with the new password.`);
+  });
+});
+
+function reveal(text, secret) {
+  one("#secret-text").textContent = text;
+  one("#secret-value").value = secret;
+  one("#secret").showModal();
+  one("#secret-value").select();
+}
+one("#secret-copy").addEventListener("click", async () => {
+  one("#secret-value").select();
+  try { await navigator.clipboard.writeText(one("#secret-value").value); announce("Copied."); } catch { document.execCommand("copy"); }
+});
+
+one("#people-add").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  attempt(async () => {
+    await call("POST", "/annotators", { body: { name: form.name.value.trim(), role: form.role.value } });
+    await newLink(form.name.value.trim());
+    form.reset();
+  });
+});
+
+// ---- tokens
+
+async function tokens() {
+  const { tokens: rows } = await call("GET", "/tokens");
+  one("#tokens-none").hidden = rows.length > 0;
+  one("#tokens tbody").replaceChildren(...rows.map((token) => element("tr", {},
+    element("th", { scope: "row" }, token.label), element("td", {}, token.annotator),
+    element("td", {}, token.last_used == null ? "never used" : `used ${ago(token.last_used)}`),
+    element("td", {}, token.revoked ? "revoked" : act("Revoke", async () => {
+      await call("DELETE", `/tokens/${token.id}`);
+      await tokens();
+      say(`The token “${token.label}” no longer works.`);
+    }, `Revoke ${token.label}`)))));
+}
+
+one("#tokens-add").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  attempt(async () => {
+    const { token } = await call("POST", "/tokens", { body: { label: form.label.value.trim() } });
+    reveal("API token. It is shown once; send it as “Authorization: Bearer …”.", token);
+    form.reset();
+    await tokens();
+  });
+});
+
+// ---- wording
+
+one("#wording").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  attempt(async () => {
+    const grades = form.grades.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    const saved = await call("PATCH", "/study", { etag: form.dataset.etag, body: {
+      question: form.question.value, grades, break_minutes: Number(form.break_minutes.value), raters: Number(form.raters.value),
+    } });
+    form.dataset.etag = saved.etag;
+    say("Saved. People see it with their next page.");
+  });
+});
+
+// ---- excluded images
+
+async function excluded() {
+  const { images } = await call("GET", "/images?excluded=true&limit=100");
+  one("#excluded-none").hidden = images.length > 0;
+  one("#excluded ul").replaceChildren(...images.map((image) => element("li", {},
+    element("img", { src: pixels(image.id, "thumb"), alt: "excluded image" }),
+    element("span", {}, `${image.excluded_reason || "no reason given"} · ${image.excluded_by}`),
+    act("Take back in", async () => {
+      await call("PATCH", `/images/${encodeURIComponent(image.id)}`, { body: { excluded: false } });
+      await excluded();
+      say("The image is back in the study.");
+    }))));
+}
+
+// ---- audit
+
+let cursor = null;
+async function audit(more = false) {
+  const log = await call("GET", `/audit?limit=20${more && cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`);
+  cursor = log.next;
+  one("#audit-more").hidden = cursor === null;
+  const rows = log.entries.map((entry) => element("tr", {},
+    element("th", { scope: "row" }, ago(entry.at)), element("td", {}, entry.actor), element("td", {}, entry.action),
+    element("td", {}, Object.entries(entry.detail).map(([key, value]) => `${key}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))));
+  const body = one("#audit tbody");
+  if (more) body.append(...rows); else body.replaceChildren(...rows);
+}
+one("#audit-more").addEventListener("click", () => attempt(() => audit(true)));
+
+// ---- backup
+
+one("#backup").addEventListener("click", () => attempt(async () => {
+  say("Making a backup …");
+  const made = await call("POST", "/backup");
+  say(`The backup is ${made.file} (${count(made.bytes, "byte")}) in the study’s folder.`);
+}));
+
+for (const load of [people, tokens, excluded, audit]) attempt(() => load());

@@ -1,0 +1,119 @@
+// What comparing and grading share: the queue with its dot, progress and pace, the dialogs, the break.
+
+import { call } from "./api.js";
+import { about, median, number } from "./format.js";
+import { announce, element, memory, one, page } from "./page.js";
+import { Queue } from "./queue.js";
+
+const ROUTES = {
+  comparison: (e) => call("POST", "/comparisons", { body: e.body, keepalive: true }),
+  grade: (e) => call("POST", "/grades", { body: e.body, keepalive: true }),
+  undo: (e) => call("POST", `/comparisons/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
+  "undo grade": (e) => call("POST", `/grades/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
+};
+
+const LONG = 60; // seconds; a longer look was a telephone call, not a judgement
+const PAUSE = 300; // seconds without an answer that count as a break
+
+export class Desk {
+  /** @param {string} noun what is answered here, "answer" or "grade" */
+  constructor(noun) {
+    this.noun = noun;
+    this.queue = new Queue(`${page.study}.${page.annotator}`, (event) => ROUTES[event.kind](event));
+    this.dot = one("#saved");
+    this.pace = one("#pace");
+    this.line = one("#line");
+    this.times = memory.get(`pace.${noun}`, []);
+    this.done = page.done ?? 0;
+    this.wanted = page.wanted ?? 0;
+    this.since = Date.now();
+    this.last = Date.now();
+    this.queue.addEventListener("state", () => this.showSaved());
+    this.queue.addEventListener("refused", ({ detail }) => announce(`An answer was refused: ${detail.problem.message}`));
+    this.dot.addEventListener("click", () => this.explain());
+    one("#stuck-retry")?.addEventListener("click", () => { this.queue.refused = []; this.queue.retry(); one("#stuck").close(); });
+    this.showSaved();
+    this.showPace();
+    this.queue.pump();
+  }
+
+  /** Count one answer that took some seconds. */
+  counted(seconds) {
+    this.done += 1;
+    this.times = [...this.times, Math.min(seconds, LONG)].slice(-30);
+    memory.set(`pace.${this.noun}`, this.times);
+    if ((Date.now() - this.last) / 1000 > PAUSE) this.since = Date.now();
+    this.last = Date.now();
+    this.showPace();
+    this.suggestBreak();
+  }
+
+  uncounted() {
+    this.done = Math.max(0, this.done - 1);
+    this.showPace();
+  }
+
+  /** The server knows better, once it has everything. */
+  settle(done, wanted) {
+    this.wanted = wanted;
+    if (!this.queue.keys().length) this.done = done;
+    this.showPace();
+  }
+
+  showPace() {
+    const left = Math.max(0, this.wanted - this.done);
+    const seconds = this.times.length >= 3 ? median(this.times) * left : 0;
+    const time = seconds && left ? ` · ${about(seconds)}` : "";
+    this.pace.textContent = this.wanted ? `${number(this.done)} of ${number(this.wanted)}${time}` : `${number(this.done)} ${this.noun}s`;
+    const share = this.wanted ? Math.min(1, this.done / this.wanted) : 0;
+    this.line.firstElementChild.style.width = `${share * 100}%`;
+    this.line.setAttribute("aria-valuenow", Math.round(share * 100));
+  }
+
+  showSaved() {
+    const waiting = this.queue.keys().length;
+    const texts = {
+      saved: "saved",
+      sending: "saved",
+      waiting: `waiting for the network (${waiting})`,
+      stuck: "needs you",
+    };
+    const state = this.queue.memory.size ? "stuck" : this.queue.state;
+    if (this.dot.dataset.state !== state && (state === "stuck" || state === "waiting")) announce(texts[state]);
+    this.dot.dataset.state = state;
+    this.dot.textContent = texts[state];
+    this.dot.disabled = state === "saved" || state === "sending";
+  }
+
+  /** Say what is waiting or was refused, and what to do. */
+  explain() {
+    const { queue } = this;
+    const waiting = queue.keys().length;
+    const signIn = queue.problem?.status === 401;
+    const parts = [];
+    if (queue.memory.size) {
+      parts.push("This browser keeps nothing (private window or full disk). Leave the page open until the dot says “saved”.");
+    } else if (waiting) {
+      parts.push(`${number(waiting)} ${this.noun}${waiting === 1 ? " is" : "s are"} kept in this browser and will be sent; nothing is lost.`);
+    }
+    if (signIn) parts.push("You were signed out. Sign in again and they are sent.");
+    else if (queue.state === "waiting") parts.push(`The server cannot be reached; it is tried again by itself. You can go on.`);
+    const list = queue.refused.map(({ problem }) => element("li", {}, problem.message));
+    if (list.length) parts.push(`${number(list.length)} ${this.noun}${list.length === 1 ? " was" : "s were"} refused by the server and did not count:`);
+    one("#stuck-text").replaceChildren(...parts.map((text) => element("p", {}, text)), element("ul", {}, ...list));
+    one("#stuck-sign-in").hidden = !signIn;
+    one("#stuck").showModal();
+  }
+
+  suggestBreak() {
+    const minutes = (Date.now() - this.since) / 60000;
+    const note = one("#break");
+    if (!page.breakMinutes || minutes < page.breakMinutes || this.reminded === this.since) return;
+    this.reminded = this.since;
+    note.hidden = false;
+    const text = `${Math.round(minutes)} minutes without a break. A short pause keeps your eye steady.`;
+    note.firstElementChild.textContent = text;
+    announce(text);
+    one("button", note).addEventListener("click", () => { note.hidden = true; this.since = Date.now(); }, { once: true });
+  }
+}

@@ -1,0 +1,118 @@
+// What comes next, already here: pairs (or single images) taken from the server ahead of time, their pictures
+// fetched and the nearest ones decoded, so that showing the next one is a matter of one frame.
+
+import { pixels } from "./api.js";
+
+const DECODED = 2; // decoded pixels are large; further ahead only the files are kept
+
+/** One thing to show: `id`, the ids of its `images`, and an <img> for each. */
+export class Item {
+  constructor(record, images) {
+    this.record = record;
+    this.images = images;
+    this.nodes = [];
+  }
+
+  /** Start fetching; the same elements are shown later, so nothing is fetched or decoded twice. */
+  load() {
+    if (this.nodes.length) return;
+    this.nodes = this.images.map((id) => {
+      const node = new Image();
+      node.draggable = false;
+      node.decoding = "sync";
+      node.alt = "";
+      node.src = pixels(id);
+      node.dataset.image = id;
+      return node;
+    });
+  }
+
+  /** Resolves when both pictures can be painted at once; rejects when one cannot be read. */
+  decoded() {
+    this.load();
+    this.ready ??= Promise.all(this.nodes.map((node) => node.decode()));
+    this.ready.catch(() => { this.ready = null; });
+    return this.ready;
+  }
+}
+
+export class Feed extends EventTarget {
+  /**
+   * @param {(count: number) => Promise<{items: Item[], state: string}>} fetchMore gives what this person holds,
+   *   new ones included
+   * @param {(item: Item) => boolean} fresh whether an item still has to be shown
+   */
+  constructor(fetchMore, fresh, ahead = 6) {
+    super();
+    this.fetchMore = fetchMore;
+    this.fresh = fresh;
+    this.ahead = ahead;
+    this.items = [];
+    this.state = "filling";
+    this.filled = 0;
+  }
+
+  /** The next item, or null; starts to refill. */
+  take() {
+    const item = this.items.shift() ?? null;
+    this.prepare();
+    if (this.items.length < this.ahead) this.fill();
+    return item;
+  }
+
+  /** Put an item back in front (an undo brought an older one up). */
+  putBack(item) {
+    this.items.unshift(item);
+  }
+
+  /** Whether what is held may have gone to somebody else in the meantime. */
+  stale(seconds) {
+    return this.filled > 0 && Date.now() - this.filled > seconds * 1000;
+  }
+
+  /** Forget what is held and ask anew. */
+  async renew() {
+    this.items = [];
+    await this.fill();
+  }
+
+  async fill() {
+    if (this.busy) return this.busy;
+    this.busy = this.refill();
+    try {
+      await this.busy;
+    } finally {
+      this.busy = null;
+    }
+  }
+
+  async refill() {
+    clearTimeout(this.timer);
+    let wait = 0;
+    try {
+      const { items, state } = await this.fetchMore(this.ahead);
+      const held = new Set(this.items.map((item) => item.record.id));
+      for (const item of items) {
+        if (!held.has(item.record.id) && this.fresh(item)) this.items.push(item);
+      }
+      this.state = state;
+      this.problem = null;
+      this.filled = Date.now();
+      this.prepare();
+      if (!this.items.length && state !== "done") wait = 1000;
+    } catch (problem) {
+      this.problem = problem;
+      if (!this.items.length) this.state = "unreachable";
+      wait = problem.passing ? 3000 : 0;
+    }
+    if (wait) this.timer = setTimeout(() => this.fill(), wait);
+    this.dispatchEvent(new Event("filled"));
+  }
+
+  prepare() {
+    this.items.slice(0, this.ahead).forEach((item, index) => {
+      if (index < DECODED) item.decoded().catch(() => {});
+      else item.load();
+    });
+  }
+}

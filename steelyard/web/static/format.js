@@ -1,0 +1,30 @@
+// Numbers with units, times as people say them.
+
+const whole = new Intl.NumberFormat("en");
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+export const count = (n, noun, plural = `${noun}s`) => `${whole.format(n)} ${n === 1 ? noun : plural}`;
+export const number = (n) => whole.format(n);
+export const percent = (share, digits = 0) => `${(share * 100).toFixed(digits)} %`;
+export const score = (value) => `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
+
+/** "3 minutes ago"; the time is in seconds since 1970. */
+export function ago(time, now = Date.now() / 1000) {
+  const seconds = time - now;
+  for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
+    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  }
+  return Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
+}
+
+/** How long something takes, roughly: "~6 min". */
+export function about(seconds) {
+  if (seconds < 60) return "< 1 min";
+  if (seconds < 5400) return `~${Math.round(seconds / 60)} min`;
+  return `~${Math.round(seconds / 3600)} h`;
+}
+
+export const median = (values) => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
+};

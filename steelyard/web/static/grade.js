@@ -1,0 +1,134 @@
+// The grade page: one picture, one key a grade. What the model thinks of its neighbours is shown after the answer
+// only, so that it cannot steer it.
+
+import { call, pixels } from "./api.js";
+import { Desk } from "./desk.js";
+import { Feed, Item } from "./feed.js";
+import { percent } from "./format.js";
+import { Keys, releaseClicks } from "./keys.js";
+import { toggleTheme } from "./menu.js";
+import { all, announce, element, memory, one, page } from "./page.js";
+import { uuid } from "./queue.js";
+import { Viewer } from "./viewer.js";
+
+const desk = new Desk("grade");
+const viewer = new Viewer(all(".frame"));
+const history = memory.get(`undo.grade.${page.study}.${page.annotator}`, []);
+const recent = new Set();
+let current = null;
+
+const feed = new Feed(
+  async (count) => {
+    const waiting = new Set(desk.queue.pending().filter((event) => event.kind === "grade").map((event) => event.body.image));
+    const reply = await call("GET", `/grading/next?count=${count + waiting.size}`);
+    desk.settle(reply.graded, reply.wanted);
+    return { items: reply.images.filter((image) => !waiting.has(image.id)).map((image) => new Item(image, [image.id])), state: reply.state };
+  },
+  (item) => item.record.id !== current?.item.record.id && !recent.has(item.record.id),
+  4,
+);
+
+function show(item, was = null) {
+  current = { item, was, shown: null };
+  item.load();
+  one("#finished").hidden = true;
+  one("#working").hidden = false;
+  viewer.fit();
+  viewer.show(item.nodes, feed.items[0]?.nodes ?? []);
+  for (const button of all("[data-grade]")) button.classList.toggle("was", was === Number(button.dataset.grade));
+  item.decoded().catch(() => announce("The picture could not be loaded.")).then(() => {
+    if (current?.item === item) current.shown = Date.now() / 1000;
+  });
+}
+
+function next() {
+  const item = feed.take();
+  if (item) { show(item); return; }
+  current = null;
+  one("#working").hidden = true;
+  one("#finished").hidden = false;
+  const done = feed.state === "done";
+  one("#finished-title").textContent = done ? "Nothing left to grade" : "One moment";
+  one("#finished-text").textContent = done
+    ? "Every image that is worth grading has a grade from you."
+    : "The next images are being chosen. They appear by themselves.";
+}
+
+function grade(value) {
+  if (!current || current.shown === null || value >= page.grades.length) return;
+  const now = Date.now() / 1000;
+  const body = { id: uuid(), image: current.item.record.id, grade: value, shown_at: current.shown, answered_at: now };
+  desk.queue.add({ kind: "grade", body });
+  recent.add(body.image);
+  history.push({ id: body.id, grade: value, record: current.item.record });
+  keep();
+  desk.counted(now - current.shown);
+  const button = one(`[data-grade="${value}"]`);
+  button.classList.add("chosen");
+  setTimeout(() => button.classList.remove("chosen"), 100);
+  next();
+  announce(`${page.grades[value].name}. Next image.`);
+}
+
+function undo() {
+  const last = history.pop();
+  if (!last) { announce("Nothing to undo."); return; }
+  keep();
+  desk.queue.add({ kind: "undo grade", of: last.id, id: uuid() });
+  desk.uncounted();
+  recent.delete(last.record.id);
+  if (current) feed.putBack(current.item);
+  show(new Item(last.record, [last.record.id]), last.grade);
+  announce(`Undone. You had said: ${page.grades[last.grade].name}.`);
+}
+
+function keep() {
+  history.splice(0, Math.max(0, history.length - 50));
+  memory.set(`undo.grade.${page.study}.${page.annotator}`, history);
+}
+
+desk.queue.addEventListener("sent", ({ detail: { event, result } }) => {
+  if (event.kind !== "grade" || !result) return;
+  desk.settle(result.graded, result.wanted);
+  const picture = (id, name) => element("img", { src: pixels(id, "thumb"), alt: name });
+  const review = one("#review");
+  if (!result.below.length && !result.above.length) { review.replaceChildren("Neighbours appear here once there is a model."); return; }
+  review.replaceChildren(
+    ...result.below.map((id) => picture(id, "a little less severe, says the model")),
+    element("img", { class: "it", src: pixels(event.body.image, "thumb"), alt: "the image you graded" }),
+    ...result.above.map((id) => picture(id, "a little more severe, says the model")),
+    element("span", {}, `You said ${page.grades[event.body.grade].name}; beside it its neighbours in the model’s order.`),
+  );
+});
+
+const actions = Object.fromEntries(page.grades.slice(0, 10).map((g, i) => [`grade${i}`, { key: String(i), text: g.name, run: () => grade(i) }]));
+const keys = new Keys({
+  ...actions,
+  skip: { key: " ", text: "skip", run: () => { if (current) { recent.add(current.item.record.id); next(); } } },
+  undo: { key: "z", text: "undo", run: undo },
+  closer: { key: "+", text: "zoom in", run: () => viewer.zoomBy(1.5) },
+  wider: { key: "-", text: "zoom out", run: () => viewer.zoomBy(1 / 1.5) },
+  fit: { key: "f", text: "whole picture or 1:1", run: () => viewer.actual() },
+  brighter: { key: "b", text: "brighter", run: () => viewer.light({ brightness: 0.1 }) },
+  darker: { key: "n", text: "darker", run: () => viewer.light({ brightness: -0.1 }) },
+  more: { key: "c", text: "more contrast", run: () => viewer.light({ contrast: 0.1 }) },
+  less: { key: "v", text: "less contrast", run: () => viewer.light({ contrast: -0.1 }) },
+  reset: { key: "r", text: "reset the view", run: () => viewer.reset() },
+  theme: { key: "t", text: "dark or light", run: toggleTheme },
+  help: { key: "?", text: "show the keys", run: () => { keys.list(one("#keys-body")); one("#keys").showModal(); } },
+}, "grade");
+
+for (const button of all("[data-grade]")) button.addEventListener("click", () => grade(Number(button.dataset.grade)));
+for (const button of all("[data-opens=keys]")) button.addEventListener("click", () => keys.list(one("#keys-body")));
+one("#keys-restore").addEventListener("click", () => { keys.restore(); keys.list(one("#keys-body")); });
+one("#undo").addEventListener("click", undo);
+one("#skip").addEventListener("click", () => keys.actions.skip.run());
+one("#reset").addEventListener("click", () => viewer.reset());
+viewer.addEventListener("change", () => {
+  const changed = viewer.zoom !== 1 || viewer.brightness !== 1 || viewer.contrast !== 1;
+  one("#reset").hidden = !changed;
+  one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
+});
+releaseClicks();
+feed.addEventListener("filled", () => { if (!current) next(); });
+if (page.grades.length) feed.fill();

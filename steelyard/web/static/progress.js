@@ -1,0 +1,120 @@
+// The progress page: four pictures with one sentence each, what is asked next and why, and when to stop. It looks
+// again every few seconds and redraws only what has changed.
+
+import { call, pixels } from "./api.js";
+import { lineChart, scatterChart, violinChart } from "./charts.js";
+import { ago, count, number, percent, score } from "./format.js";
+import "./menu.js";
+import { element, one, page } from "./page.js";
+
+const shown = new Map();
+
+/** Run `draw` only when the data behind it differs from last time, so that open tables stay open. */
+function changed(name, data, draw) {
+  const text = JSON.stringify(data);
+  if (shown.get(name) === text) return;
+  shown.set(name, text);
+  draw();
+}
+
+function table(node, head, rows) {
+  node.replaceChildren(
+    element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell, i) => (i ? element("td", {}, String(cell)) : element("th", { scope: "row" }, String(cell))))))),
+  );
+}
+
+function card(name, sentence, chart, head, rows, empty) {
+  const root = one(`#${name}`);
+  one(".sentence", root).textContent = sentence;
+  one(".picture", root).replaceChildren(chart ?? element("p", { class: "empty" }, empty));
+  one("details", root).hidden = !rows.length;
+  table(one("table", root), head, rows);
+}
+
+function accuracy(data) {
+  const rows = data.history;
+  const series = [{ name: "this study", points: rows.map((r) => [r.answers, r.estimate]), band: rows.map((r) => [r.answers, r.low, r.high]) }];
+  if (data.random?.length) series.push({ name: "random pairs", points: data.random.map((r) => [r.answers, r.estimate]) });
+  const chart = rows.length && lineChart({
+    title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.5, ...rows.map((r) => r.low)), high: 1,
+    formatX: number, formatY: (v) => percent(v), series,
+  });
+  card("accuracy", data.sentence, chart || null, ["answers", "estimate", "low", "high"],
+    rows.map((r) => [number(r.answers), percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)]),
+    "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.");
+}
+
+function spread(data) {
+  const chart = data.shapes.length && violinChart({
+    title: "Distribution of scores", description: data.sentence, x: data.shapes.length > 1 ? "grade" : "", y: "score", shapes: data.shapes,
+  });
+  card("spread", data.sentence, chart || null, ["grade", "images", "median score", "lowest", "highest"],
+    data.shapes.map((s) => [s.name, number(s.count), score(s.median), score(s.low), score(s.high)]),
+    "Scores appear after the first training.");
+}
+
+function unsure(data) {
+  const chart = data.points.length && scatterChart({
+    title: "Uncertainty against score", description: data.sentence, x: "score", y: "± score",
+    points: data.points.map((p) => ({ x: p.score, y: p.std, value: p.id, name: `score ${score(p.score)} ± ${score(p.std)}` })),
+    choose: (id) => { location.href = `/ranking?image=${encodeURIComponent(id)}`; },
+  });
+  card("unsure", data.sentence, chart || null, ["image", "score", "±"],
+    [...data.points].sort((a, b) => b.std - a.std).slice(0, 50).map((p) => [p.id.slice(0, 8), score(p.score), score(p.std)]),
+    "Uncertainty appears after the first training.");
+}
+
+function people(data) {
+  const day = (time) => new Date(time * 1000).toLocaleDateString("en", { day: "numeric", month: "short" });
+  const hour = (time) => new Date(time * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false });
+  const times = data.series.flatMap((s) => s.points.map((p) => p[0]));
+  const first = Math.min(...times);
+  const last = Math.max(...times);
+  const ticksX = last > first ? [first + (last - first) * 0.1, first + (last - first) * 0.5, first + (last - first) * 0.9] : [first];
+  const chart = times.length && lineChart({
+    title: "Answers over time", description: data.sentence, x: "", y: "answers", low: 0,
+    ticksX, formatX: last - first > 2 * 86400 ? day : hour, formatY: number, series: data.series,
+  });
+  card("people", data.sentence, chart || null, ["annotator", "answers", "equal", "can’t judge", "undone", "seconds an answer", "last"],
+    data.rows.map((r) => [r.annotator, number(r.answers), number(r.equal), number(r.cannot_judge), number(r.undone), r.seconds == null ? "–" : r.seconds.toFixed(1), r.last_at == null ? "–" : ago(r.last_at)]),
+    "Nobody has answered yet. Open Compare and press a key.");
+}
+
+function nextPairs(rows) {
+  const list = one("#next-list");
+  one("#next-none").hidden = rows.length > 0;
+  list.replaceChildren(...rows.map((row) => element("li", {},
+    element("img", { src: pixels(row.first, "thumb"), alt: "one image of the pair" }), element("img", { src: pixels(row.second, "thumb"), alt: "the other image" }),
+    element("span", {}, row.reason || "no reason recorded", element("small", {}, ` ${row.strategy}`)))));
+}
+
+function trainer(data) {
+  one("#trainer-sentence").textContent = data.sentence;
+  const bar = one("#trainer-bar");
+  bar.hidden = !data.total;
+  if (data.total) { bar.max = data.total; bar.value = data.done; }
+  one("#trainer-log").textContent = data.log.join("\n");
+  one("#trainer-log-box").hidden = !data.log.length;
+}
+
+async function look() {
+  let data;
+  try {
+    data = await call("GET", "/progress");
+  } catch (problem) {
+    one("#state").textContent = problem.status === 401 ? "You were signed out. Sign in again to go on." : "The server cannot be reached. What you see is the last it said; nothing is lost.";
+    return;
+  }
+  one("#state").textContent = `${count(data.answered, "answer")} of ${number(data.wanted)} · ${count(data.images, "image")}`;
+  changed("accuracy", data.accuracy, () => accuracy(data.accuracy));
+  changed("spread", data.spread, () => spread(data.spread));
+  changed("unsure", data.unsure, () => unsure(data.unsure));
+  changed("people", data.people, () => people(data.people));
+  changed("next", data.next, () => nextPairs(data.next));
+  changed("trainer", data.trainer, () => trainer(data.trainer));
+  one("#stop-text").textContent = data.stop;
+}
+
+await look();
+setInterval(() => { if (!document.hidden) look(); }, page.pollSeconds * 1000);

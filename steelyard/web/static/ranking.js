@@ -1,0 +1,137 @@
+// The ranking page: the wall, its axis, search and filter, one image among its neighbours, and where a new one falls.
+
+import { call, pixels } from "./api.js";
+import { Axis, below } from "./axis.js";
+import { ago, count, number, score } from "./format.js";
+import "./menu.js";
+import { announce, element, one, page } from "./page.js";
+import { Wall } from "./wall.js";
+
+const form = one("#filter");
+const dialog = one("#image");
+let summary = null;
+
+const filter = (extra = {}) => {
+  const query = new URLSearchParams();
+  for (const [key, value] of new FormData(form)) if (value) query.set(key, value);
+  for (const [key, value] of Object.entries(extra)) query.set(key, value);
+  return query.toString();
+};
+
+const wall = new Wall(one("#wall"), async (start, limit) => (await call("GET", `/ranking?${filter({ start, limit })}`)).images);
+const axis = new Axis(one("#axis"), one("#threshold"), one("#threshold-text"));
+
+async function load() {
+  const query = filter();
+  summary = await call("GET", `/ranking/summary?${query}`);
+  const scores = summary.count ? new Float32Array(await call("GET", `/ranking/scores?${query}`)) : new Float32Array();
+  if (query !== filter()) return; // typed on in the meantime
+  axis.show(scores);
+  wall.reset(summary.count, summary.aspect);
+  const empty = one("#empty");
+  empty.hidden = summary.count > 0;
+  one(".ranking-body").classList.toggle("none", summary.count === 0);
+  one("#empty-text").textContent = summary.model === null
+    ? "There is no model yet. Compare some pairs; the ranking appears after the first training."
+    : "No image matches. Clear the search or choose another grade.";
+  one("#count").textContent = summary.model === null ? "" : `${count(summary.count, "image")}${summary.count < summary.total ? ` of ${number(summary.total)}` : ""} · model of ${ago(summary.created)}`;
+}
+
+const fail = (problem) => { one("#count").textContent = `The ranking could not be loaded: ${problem.message} Nothing is lost; reload to try again.`; };
+const reload = () => load().catch(fail);
+
+wall.addEventListener("window", () => axis.setWindow(...wall.window));
+wall.addEventListener("open", ({ detail }) => open(detail.id));
+wall.addEventListener("look", ({ detail }) => look(detail));
+wall.addEventListener("problem", ({ detail }) => fail(detail));
+axis.addEventListener("go", ({ detail }) => wall.scrollTo(detail));
+axis.addEventListener("threshold", ({ detail }) => wall.setThreshold(detail));
+
+/** One line about the image under the pointer or focus. */
+function look(row) {
+  one("#look").textContent = [
+    `rank ${number(row.rank)} of ${number(summary.total)}`,
+    `score ${score(row.score)} (${score(row.low)} to ${score(row.high)})`,
+    row.grade == null ? null : `grade ${row.grade}`,
+    count(row.comparisons, "comparison"),
+  ].filter(Boolean).join(" · ");
+}
+
+async function open(id) {
+  const image = await call("GET", `/images/${encodeURIComponent(id)}`).catch((problem) => { announce(problem.message); return null; });
+  if (!image) return;
+  one("#image-title").textContent = image.rank == null ? "Not ranked yet" : `Rank ${number(image.rank)} of ${number(image.total)}`;
+  const thumb = (neighbour, text) => element("button", { type: "button", class: "neighbour", "aria-label": `${text}, score ${score(neighbour.score)}`, onclick: () => open(neighbour.id) },
+    element("img", { src: pixels(neighbour.id, "thumb"), alt: "" }), element("span", {}, score(neighbour.score)));
+  one("#image-place").replaceChildren(
+    element("div", { class: "side" }, ...image.below.map((n) => thumb(n, "less severe"))),
+    element("img", { class: "large", src: pixels(image.id), alt: "The image" }),
+    element("div", { class: "side" }, ...image.above.map((n) => thumb(n, "more severe"))),
+  );
+  const fact = (name, value) => (value == null ? [] : [element("dt", {}, name), element("dd", {}, value)]);
+  one("#image-facts").replaceChildren(
+    ...fact("Score", image.score == null ? null : `${score(image.score)} (95 %: ${score(image.low)} to ${score(image.high)})`),
+    ...fact("Grade", image.grade), ...fact("Group", image.group), ...fact("File", image.path),
+    ...fact("Comparisons", number(image.comparisons.length)),
+    ...fact("Excluded", image.excluded ? `${image.excluded_reason || "no reason given"}, by ${image.excluded_by}` : null),
+  );
+  one("#image-comparisons").replaceChildren(...image.comparisons.map((c) => element("li", {},
+    element("button", { type: "button", class: "neighbour small", "aria-label": "Show the other image", onclick: () => open(c.other) }, element("img", { src: pixels(c.other, "thumb"), alt: "" })),
+    element("span", {}, `${{ more: "more severe than this", less: "less severe than this", equal: "equal to this", cannot: "could not be judged against this" }[c.outcome]} · ${c.annotator}, ${ago(c.answered_at)}`))));
+  one("#image-none").hidden = image.comparisons.length > 0;
+  if (!dialog.open) dialog.showModal();
+}
+
+// ---- search and filter
+
+let typing;
+form.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(reload, 200); });
+form.addEventListener("submit", (event) => event.preventDefault());
+
+// ---- where does a new image fall?
+
+const placed = one("#placed");
+async function place(file) {
+  if (!file) return;
+  placed.hidden = false;
+  one("#placed-text").textContent = `Looking at ${file.name} …`;
+  const picture = one("#placed-picture");
+  URL.revokeObjectURL(picture.src);
+  picture.src = URL.createObjectURL(file);
+  const data = new FormData();
+  data.append("file", file);
+  try {
+    const found = await call("POST", "/place", { form: data });
+    const scores = axis.sorted;
+    one("#placed-text").textContent = `It falls at rank ${number(found.rank)} of ${number(found.total)}: score ${score(found.score)} (95 %: ${score(found.low)} to ${score(found.high)}). It was not added to the study.`;
+    wall.setNear([...found.below, ...found.above].map((n) => n.id));
+    wall.scrollTo(below(scores, found.score));
+    announce(one("#placed-text").textContent);
+  } catch (problem) {
+    one("#placed-text").textContent = `${problem.message}`;
+    announce(problem.message);
+  }
+}
+
+let depth = 0; // dragenter and dragleave come for every child
+addEventListener("dragenter", (event) => { if (event.dataTransfer?.types.includes("Files")) { depth += 1; one("#drop").hidden = false; } });
+addEventListener("dragleave", () => { depth = Math.max(0, depth - 1); if (!depth) one("#drop").hidden = true; });
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  depth = 0;
+  one("#drop").hidden = true;
+  place(event.dataTransfer?.files[0]);
+});
+one("#place-file").addEventListener("change", (event) => { place(event.target.files[0]); event.target.value = ""; });
+one("#placed-close").addEventListener("click", () => { placed.hidden = true; wall.setNear([]); });
+
+// ---- the ranking moves when a new model comes
+
+setInterval(async () => {
+  if (document.hidden) return;
+  const now = await call("GET", `/ranking/summary?${filter()}`).catch(() => null);
+  if (now && summary && now.model !== summary.model) { await reload(); announce("A new model: the ranking has moved."); }
+}, page.pollSeconds * 1000);
+
+reload().then(() => { const id = new URLSearchParams(location.search).get("image"); if (id) open(id); });
