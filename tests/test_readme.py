@@ -1,0 +1,95 @@
+"""Every command in the README's tested blocks runs as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from steelyard.images.synthetic import draw, write
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DATA = Path(os.environ.get("STEELYARD_DATA") or ROOT.parent / "shared" / "data")
+
+
+def block(name: str) -> list[str]:
+    """The commands of the block that follows `<!-- tested: name -->`."""
+    found = re.search(rf"<!-- tested: {name} -->\n```bash\n(.*?)```", README, re.DOTALL)
+    assert found, f"README has no tested block '{name}'"
+    return [line for line in found.group(1).splitlines() if line.strip()]
+
+
+def run(lines: list[str], folder: Path) -> list[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    outputs = []
+    for line in lines:
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False,
+            env={**os.environ, "PATH": path, "STEELYARD_DATA": str(DATA)},
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        outputs.append(done.stdout)
+    return outputs
+
+
+@pytest.mark.slow
+def test_a_study_from_a_folder_of_images(tmp_path: Path) -> None:
+    write(tmp_path / "images", draw(30, size=64, seed=1))
+    write(tmp_path / "more-images", draw(5, size=64, seed=2))
+    (tmp_path / "images" / "labels.csv").rename(tmp_path / "labels.csv")
+    made, state = run(block("folder"), tmp_path)
+    assert "30 images" in made
+    assert "serve" in state
+    grades = pd.read_csv(tmp_path / "labels.csv").set_index("image")["severity"]
+    import steelyard as sy
+
+    with sy.Study.open(tmp_path / "colon") as study:
+        for pair in study.ask(20):
+            rows = [study.catalog.index_of(i) for i in (pair.left, pair.right)]
+            left, right = (grades[str(study.catalog.paths[row])] for row in rows)
+            study.tell(pair, sy.Answer.LEFT if left > right else sy.Answer.RIGHT, annotator="kt")
+    outputs = run(block("results"), tmp_path)
+    assert "20 answers" in outputs[0]
+    assert len(pd.read_csv(tmp_path / "scores.csv")) == 30
+    assert len(pd.read_csv(tmp_path / "new.csv")) == 5
+    assert "0 answers added, 20 were already there" in outputs[5]
+    assert "<html" in (tmp_path / "colon.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_paper_s_three_steps_on_drawn_images(tmp_path: Path) -> None:
+    write(tmp_path / "images", draw(60, size=64, seed=3))
+    lines = block("steps")
+    lines[0] = "steelyard init uc --images images --labels images/labels.csv"
+    lines = [line.replace("-n 170", "-n 12").replace("-n 43", "-n 3") for line in lines]
+    run(lines, tmp_path)
+    assert len(pd.read_csv(tmp_path / "grades.csv")) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+def test_the_paper_s_three_steps_on_hyperkvasir(tmp_path: Path) -> None:
+    outputs = run(block("steps"), tmp_path)
+    assert "851 images in 6 grades" in outputs[0]
+    table = pd.read_csv(tmp_path / "grades.csv", dtype=str)
+    assert len(table) == 851
+    assert set(table["grade"]) <= {"0-1", "1", "1-2", "2", "2-3", "3"}
+    assert (table["grade"] == table["known"]).mean() > 0.45, "well above the sixth that guessing gives"
+
+
+def test_the_python_example_is_valid() -> None:
+    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert found
+    compile(found.group(1), "README.md", "exec")
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
