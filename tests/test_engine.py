@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from threadpoolctl import threadpool_info
 
 from steelyard.engine import cores, one_thread, run_all
 from steelyard.errors import ConfigError, MissingExtraError
+from steelyard.experiment import ExperimentConfig, run_experiment
 
 
 def square_and_where(x: int) -> tuple[int, int, int]:
@@ -44,3 +46,24 @@ def test_unknown_engine_and_missing_ray(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"steelyard\[ray\]"):
         list(run_all(square_and_where, [1], engine="ray"))
+
+
+@pytest.mark.slow
+def test_ray_computes_the_same_experiment(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    severity = rng.normal(size=60)
+    np.save(tmp_path / "features.npy", severity[:, None] + rng.normal(0, 1, (60, 5)))
+    rows = [f"i{k},{int(value > 0)}" for k, value in enumerate(severity)]
+    (tmp_path / "labels.csv").write_text("\n".join(["image,grade", *rows]))
+    config = ExperimentConfig(
+        features=str(tmp_path / "features.npy"), labels=str(tmp_path / "labels.csv"), methods=("all", "ubs"),
+        seeds=1, rounds=1, only_folds=(0,), test_pairs=50, classify=False,
+    )  # fmt: skip
+    told: list[tuple[int, int, str]] = []
+    ray = run_experiment(
+        config.with_changes(engine="ray", jobs=2), tmp_path / "ray", progress=lambda *call: told.append(call)
+    )
+    local = run_experiment(config.with_changes(jobs=1), tmp_path / "local")
+    columns = ["method", "round", "pairs", "images", "overall", "neighboring"]
+    assert ray.table("results")[columns].equals(local.table("results")[columns])
+    assert told[-1][:2] == (2, 2)
