@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -17,7 +18,10 @@ from steelyard.store.database import MIGRATION_LOCK, wrapped_errors
 from steelyard.store.errors import StoreError
 from steelyard.store.schema import REVISION
 
-__all__ = ["prepare"]
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+__all__ = ["prepare", "upgrade"]
 
 
 def prepare(engine: Engine, *, create: bool) -> None:
@@ -59,26 +63,42 @@ def _migrate(connection: Connection, url: str, create: bool) -> None:
         if not create:
             raise StoreError(f"{url}: the database holds no study; make one with: steelyard init")
 
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision is not None and revision not in known:
+    if revision is not None and revision not in _known_revisions():
         raise StoreError(
-            f"{url}: the study was written by a newer Steelyard (revision {revision}; this one knows up to {REVISION}); "
-            "upgrade Steelyard – nothing was changed"
+            f"{url}: the study was written by a newer Steelyard (revision {revision}; this one knows up to "
+            f"{REVISION}); upgrade Steelyard – nothing was changed"
         )
     if revision is not None and connection.dialect.name == "sqlite":
         # We hold the write lock, so the copy is exactly what the migration starts from.
         stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         file = Path(str(connection.engine.url.database))
         copy_sqlite(file, file.with_name(f"{file.name}.backup-{revision}-{stamp}"))
-    command.upgrade(config, REVISION)
+    upgrade(connection, REVISION)
+
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Run the migrations up to a revision, in the transaction of the connection."""
+    from alembic import command
+
+    config = _alembic()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _known_revisions() -> set[str]:
+    from alembic.script import ScriptDirectory
+
+    return {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}
+
+
+def _alembic() -> Config:
+    # Alembic is loaded only when there is something to migrate; opening a study should be quick.
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
 
 
 def _revision(connection: Connection) -> str | None:

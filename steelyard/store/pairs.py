@@ -69,11 +69,13 @@ class PairTable(Database):
 
     def find_pair(self, a: str, b: str, repeat: int = 0) -> StoredPair | None:
         """The pair of two images given by id, in any order, or None."""
-        query = _DESCRIBED.where(pairs.c.repeat == repeat)
-        first, second = query.selected_columns.first, query.selected_columns.second
-        query = query.where(sa.or_(sa.and_(first == a, second == b), sa.and_(first == b, second == a)))
+        query = sa.select(images.c.row).where(images.c.id.in_([a, b])).order_by(images.c.row)
         with self._reading() as connection:
-            row = connection.execute(query).mappings().one_or_none()
+            rows = connection.execute(query).scalars().all()
+            if len(rows) != 2:
+                return None
+            its = {"first": rows[0], "second": rows[1], "repeat": repeat}
+            row = connection.execute(_DESCRIBED_ROWS, its).mappings().one_or_none()
         return None if row is None else StoredPair(**row)
 
     def pairs(
@@ -250,6 +252,11 @@ _DESCRIBED = (
     .join(_second, _second.c.row == pairs.c.second_row)
 )
 _DESCRIBED_ONE = _DESCRIBED.where(pairs.c.id == sa.bindparam("id"))
+_DESCRIBED_ROWS = _DESCRIBED.where(
+    pairs.c.first_row == sa.bindparam("first"),
+    pairs.c.second_row == sa.bindparam("second"),
+    pairs.c.repeat == sa.bindparam("repeat"),
+)
 _DESCRIBED_AMONG = _DESCRIBED.where(pairs.c.id.in_(_among)).order_by(pairs.c.id)
 _LOCKED_AMONG = _DESCRIBED_AMONG.with_for_update(of=pairs, key_share=True)
 
