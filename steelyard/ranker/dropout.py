@@ -27,7 +27,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from steelyard.errors import RankerError
 
-__all__ = ["MaskedInput", "bayesian", "draw", "draw_for_pairs", "masked_layers", "plain", "unit_masks"]
+__all__ = ["MaskedInput", "bayesian", "draw", "draw_for_pairs", "masked_layers", "plain"]
 
 Units = Literal["channel", "element"]
 Masks = Literal["shared", "independent"]
@@ -193,41 +193,6 @@ def draw(module: nn.Module, seed: int, t: int, *, rows: Sequence[int] | None = N
     finally:
         for layer, hook in layers:
             layer.__dict__.pop("weight", None)
-            hook.source = None
-        for part, flag in training:
-            part.training = flag
-
-
-@contextmanager
-def unit_masks(module: nn.Module) -> Iterator[list[tuple[float, Tensor]]]:
-    """Inside, every mask is one and can be differentiated by: how the output answers to each mask bit, to first order.
-
-    Yields:
-        A list that fills up in the forward pass: for each layer the variance p/(1−p) of a mask bit, and the masks, shape
-        (rows, …). Evaluation mode as in `draw`.
-
-    Raises:
-        RankerError: inside another context.
-    """
-    found: list[tuple[float, Tensor]] = []
-    kept: dict[int, Tensor] = {}
-
-    def ones(layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
-        if id(layer) not in kept:  # a layer that is used twice has one mask
-            shape = _mask_shape(layer, hook, x, x.shape[0])
-            kept[id(layer)] = torch.ones(shape, dtype=x.dtype, device=x.device, requires_grad=True)
-            found.append((hook.p / (1 - hook.p), kept[id(layer)]))
-        return kept[id(layer)]
-
-    layers = _enter(module)
-    training = [(part, part.training) for part in module.modules()]
-    try:
-        module.eval()
-        for layer, hook in layers:
-            hook.source = _bind(ones, layer, hook)
-        yield found
-    finally:
-        for _, hook in layers:
             hook.source = None
         for part, flag in training:
             part.training = flag

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from steelyard.errors import RankerError
-from steelyard.ranker.dropout import bayesian, draw, draw_for_pairs, masked_layers, plain, unit_masks
+from steelyard.ranker.dropout import bayesian, draw, draw_for_pairs, masked_layers, plain
 
 
 class Mixed(nn.Module):
@@ -244,16 +244,6 @@ def test_computed_weights_are_masked_at_the_input_instead() -> None:
 def test_attention_projections_that_torch_never_calls_are_left_alone() -> None:
     module = bayesian(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 0.2)
     assert len(masked_layers(module)) == 2
-
-
-def test_unit_masks_give_the_exact_variance_of_a_linear_layer() -> None:
-    torch.manual_seed(0)
-    layer = bayesian(nn.Linear(5, 1), 0.2)
-    x = torch.randn(4, 5)
-    with unit_masks(layer) as masks:
-        (gradient,) = torch.autograd.grad(layer(x).sum(), [mask for _, mask in masks])
-    assert masks[0][0] == pytest.approx(0.25)
-    assert torch.allclose(gradient, x * layer.weight)
 
 
 def test_p_zero_takes_masks_away(module: Mixed) -> None:

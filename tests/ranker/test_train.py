@@ -327,8 +327,6 @@ def test_two_processes_train_one_network(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_paper_preset_trains_and_scores_end_to_end(tmp_path: Path) -> None:
     """DenseNet-169 with everything of the paper, on pictures of 32 px."""
-    from steelyard.ranker.scoring import first_order
-
     images = np.repeat(np.repeat(IMAGES[:, :16, :16], 2, axis=1), 2, axis=2)
     config = ranker_preset(
         "paper",
@@ -359,4 +357,3 @@ def test_paper_preset_trains_and_scores_end_to_end(tmp_path: Path) -> None:
     other = build_network(config, seed=9)
     checkpoint.fill(other, checkpoint.load(tmp_path / "model").weights, source="model")
     assert np.array_equal(draw_scores(other, batches_of(images[:12], 6), draws=3, seed=0), scores)
-    assert first_order(network, batches_of(images[:4], 4))[1].min() > 0
