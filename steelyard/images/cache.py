@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from steelyard.errors import CatalogError, ImageError
+from steelyard.images.columns import Strings, hex_view
 from steelyard.images.decode import Progress, Reading
 from steelyard.images.files import content_id
-from steelyard.images.strings import Strings, hex_view
 
 __all__ = ["UnreadableImages", "cached_pixels", "cached_rows"]
 

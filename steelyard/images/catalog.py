@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.arrays import main_array, open_array, save_array
 from steelyard.images.arrow_file import open_table, recall_path, remember_path, save_table
+from steelyard.images.columns import Strings, hex_view, number_column, one_piece, read_numbers, text_column
 from steelyard.images.decode import RGB, OnError, Progress, Reading, decode, read_many
 from steelyard.images.files import find_images, in_threads, look_at, look_at_all
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
-from steelyard.images.strings import Strings, hex_view
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,7 +214,7 @@ class Catalog:
         """The groups as numbers 0 … without making strings, or None."""
         if not self._has("group"):
             return None
-        return np.asarray(self._column("group").indices.to_numpy(), dtype=np.int64)
+        return read_numbers(self._column("group").indices).astype(np.int64)
 
     @property
     def grades(self) -> NDArray[np.int64] | None:
@@ -294,7 +294,7 @@ class Catalog:
             raise CatalogError(f"a row is outside the {len(self)} images: {chosen.min()} … {chosen.max()}")
         if len(np.unique(chosen)) != len(chosen):
             raise CatalogError("a subset has each image once; a row was given twice")
-        table = self._table.take(chosen) if chosen.size else self._table.slice(0, 0)
+        table = self._table.take(number_column(chosen)) if chosen.size else self._table.slice(0, 0)
         return self._with(table)
 
     def fingerprint(self) -> str:
@@ -307,9 +307,9 @@ class Catalog:
             digest.update(np.ascontiguousarray(self._numbers("grade")).tobytes())
         if self._has("group"):
             # Two catalogs may number the same groups differently: renumber by first appearance.
-            groups = self._column("group").cast("string").dictionary_encode()
+            groups = self._column("group").cast("large_string").dictionary_encode()
             digest.update(json.dumps(groups.dictionary.to_pylist()).encode())
-            digest.update(np.ascontiguousarray(groups.indices.to_numpy().astype("<i4")).tobytes())
+            digest.update(read_numbers(groups.indices).astype("<i4").tobytes())
         return digest.hexdigest()[:32]
 
     # Pixels
@@ -396,8 +396,6 @@ class Catalog:
         Raises:
             CatalogError: there is no such folder, or the catalog is not one of files.
         """
-        import pyarrow as pa
-
         if self.kind != "files":
             raise CatalogError(f"only images in files can be found again, not {self.kind}; use with_root")
         new = Path(root).absolute()
@@ -410,9 +408,7 @@ class Catalog:
         old = self.paths.tolist()
         paths = [places.get(id, path) for id, path in zip(self.ids, old, strict=True)]
         missing = tuple(path for id, path in zip(self.ids, old, strict=True) if id not in places)
-        table = self._table.set_column(
-            self._table.schema.get_field_index("path"), "path", pa.array(paths, pa.large_string())
-        )
+        table = self._table.set_column(self._table.schema.get_field_index("path"), "path", text_column(paths))
         moved = sum(a != b for a, b in zip(paths, old, strict=True))
         return Relocated(self._with(table, root=new), moved, missing)
 
@@ -424,17 +420,15 @@ class Catalog:
         A root or NumPy file below the catalog's own folder is remembered relative to it, so that the folder can be
         moved. Pixels or features that are in no file yet are written next to it.
         """
-        import pyarrow as pa
-
         target = Path(path).absolute()
         table, source = self._table, self.source
         if source is None and self._array is not None:
             source = target.with_name(f"{target.stem}.{self.kind}.npy")
             save_array(self._array[self._numbers("row")], source)
             at = table.schema.get_field_index("row")
-            table = table.set_column(at, "row", pa.array(np.arange(len(self), dtype=np.int64)))
+            table = table.set_column(at, "row", number_column(np.arange(len(self))))
         # The sorted order goes along, so that looking up an id never sorts again.
-        table = table.append_column("order", pa.array(self._sorted()))
+        table = table.append_column("order", number_column(self._sorted()))
         meta = {
             "steelyard.format": _FORMAT,
             "steelyard.kind": self.kind,
@@ -469,7 +463,7 @@ class Catalog:
             report=meta["steelyard.report"],
             max_megapixels=float(meta["steelyard.max_megapixels"]),
         )
-        catalog._order = np.asarray(table.column("order").combine_chunks().to_numpy(), dtype=np.int64)
+        catalog._order = read_numbers(one_piece(table.column("order")))
         return catalog
 
     def __getstate__(self) -> dict[str, Any]:
@@ -489,13 +483,10 @@ class Catalog:
         return name in self._table.column_names
 
     def _column(self, name: str) -> Any:
-        column = self._table.column(name)
-        if column.num_chunks == 1:
-            return column.chunk(0)
-        return column.combine_chunks()
+        return one_piece(self._table.column(name))
 
     def _numbers(self, name: str) -> NDArray[np.int64]:
-        return np.asarray(self._column(name).to_numpy(), dtype=np.int64)
+        return read_numbers(self._column(name))
 
     def _sorted(self) -> NDArray[np.int64]:
         if self._order is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.arrays import array_names, main_array, open_array
 from steelyard.images.catalog import Catalog
+from steelyard.images.columns import category_column, number_column, text_column
 from steelyard.images.files import Search, content_id, find_images, look_at_all
 from steelyard.images.labels import grade_codes, ordered_by_name, read_labels
 from steelyard.images.report import CatalogReport, Duplicate, Noticed, SameName
@@ -409,21 +410,21 @@ def _build(
         # Together they would be one huge patient; apart, each can go into any fold.
         notes.append(f"{alone} images without a group: each stands alone, its group is its own id")
         columns["group"] = [g or id for g, id in zip(columns["group"], columns["id"], strict=True)]
-    types = {
-        "id": pa.large_string(),
-        "path": pa.large_string(),
-        "group": pa.dictionary(pa.int32(), pa.string()),
-        "split": pa.dictionary(pa.int32(), pa.string()),
-        "grade": pa.int64(),
-        "frame": pa.int32(),
-        "row": pa.int64(),
+    make: dict[str, Callable[[Any], Any]] = {
+        "id": text_column,
+        "path": text_column,
+        "group": category_column,
+        "split": category_column,
+        "grade": number_column,
+        "frame": number_column,
+        "row": number_column,
     }
-    table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items() if name in columns})
+    table = pa.table({name: column(columns[name]) for name, column in make.items() if name in columns})
     first = np.sort(np.unique(np.asarray(columns["id"], dtype="S32"), return_index=True)[1])
     duplicates: tuple[Duplicate, ...] = ()
     if len(first) < len(table):
         duplicates = _duplicates(columns, first, grade_names)
-        table = table.take(first)
+        table = table.take(number_column(first))
     report = CatalogReport(
         report.bad, duplicates, report.same_names, report.mislabelled, report.passed_over, tuple(notes)
     )

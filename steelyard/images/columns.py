@@ -1,14 +1,28 @@
-"""A column of strings that stays in Arrow's memory (or on disk) until somebody asks for one."""
+"""Arrow columns seen from numpy, without copying – and made from Python values.
+
+Not through `pyarrow.array` and `to_numpy`: both import pandas, which takes longer than opening a million rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, overload
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Strings", "hex_view"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Strings",
+    "category_column",
+    "hex_view",
+    "number_column",
+    "one_piece",
+    "read_numbers",
+    "text_column",
+]
 
 
 class Strings:
@@ -57,7 +71,7 @@ class Strings:
             rows = np.where(rows < 0, rows + len(self), rows).astype(np.int64)
             if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
                 raise IndexError(f"a row is outside the {len(self)} rows")
-        return _to_numpy(self._column.take(rows.reshape(-1))).reshape(rows.shape)
+        return _to_numpy(self._column.take(number_column(rows.reshape(-1)))).reshape(rows.shape)
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), 1 << 14):
@@ -84,6 +98,44 @@ class Strings:
         return f"Strings([{shown}{', …' if len(self) > 3 else ''}], length {len(self)})"
 
 
+def one_piece(column: Any) -> Any:
+    """The one array that a chunked column consists of; a copy only where there are several."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def read_numbers(column: Any) -> NDArray[Any]:
+    """A column of whole numbers as a numpy array, without copying."""
+    kind = np.dtype(f"i{column.type.bit_width // 8}")
+    data = column.buffers()[1]
+    if len(column) == 0 or data is None:
+        return np.empty(0, dtype=kind)
+    return np.frombuffer(data, dtype=kind, count=len(column), offset=column.offset * kind.itemsize)
+
+
+def number_column(values: ArrayLike) -> pa.Array:
+    """Whole numbers → an int64 column."""
+    import pyarrow as pa
+
+    numbers = np.ascontiguousarray(values, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def text_column(values: Sequence[str]) -> pa.Array:
+    """Strings → a column."""
+    import pyarrow as pa
+
+    encoded = [value.encode() for value in values]
+    ends = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
+
+
+def category_column(values: Sequence[str]) -> pa.Array:
+    """Strings of which many are alike → a column that keeps each once, in the order they appear."""
+    return text_column(values).dictionary_encode()
+
+
 def hex_view(column: Any, width: int = 32) -> NDArray[np.bytes_]:
     """A column of strings that are all `width` ASCII bytes long as a numpy array of bytes, without copying.
 
@@ -103,5 +155,5 @@ def hex_view(column: Any, width: int = 32) -> NDArray[np.bytes_]:
 def _to_numpy(column: Any) -> NDArray[np.str_]:
     if hasattr(column, "dictionary"):  # a few names for many rows: make each string once
         names = np.array(column.dictionary.to_pylist(), dtype=np.str_)
-        return names[column.indices.to_numpy()] if len(column) else names[:0]
+        return names[read_numbers(column.indices)] if len(column) else names[:0]
     return np.array(column.to_pylist(), dtype=np.str_)
