@@ -1,0 +1,264 @@
+"""Numbers of a report, computed from the tables of a run. Nothing is trained here.
+
+`last` means a method's last round throughout. Means and deviations are over cells (fold × seed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import ExperimentError
+from steelyard.evaluate.accuracy import rank_correlation
+from steelyard.evaluate.calibration import (
+    Calibration,
+    calibration,
+    error_by_variance,
+    proportions,
+    uncertainty_auroc,
+)
+from steelyard.evaluate.significance import Interval, against, bootstrap_difference
+from steelyard.experiment.folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Analysis", "Efficiency"]
+
+SINGLE = ("baseline", "all", "conventional")
+CELL = ["fold", "seed"]
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """How few labels a method needs for the accuracy of `all`.
+
+    Attributes:
+        method: whose.
+        reached: share of labels at which the mean overall accuracy first reaches that of `all`; NaN if it never does.
+        ratio: share of labels of its last round.
+        difference: overall accuracy of the last round less that of `all`, with its interval.
+    """
+
+    method: str
+    reached: float
+    ratio: float
+    difference: Interval
+
+
+class Analysis:
+    """A finished (or half-finished) run, read once.
+
+    Args:
+        run: its folder.
+        proposed: the method that others are tested against; by default the paper's (`ubs`) where it is there.
+        seed: of the bootstrap.
+    """
+
+    def __init__(self, run: RunFolder, *, proposed: str | None = None, seed: int = 0) -> None:
+        self.run = run
+        self.about: dict[str, Any] = run.describe()
+        self.results: pd.DataFrame = run.table("results")
+        self.methods: list[str] = [m for m in self.about["methods"] if (self.results["method"] == m).any()]
+        if not self.methods:
+            raise ExperimentError(
+                f"{run.path} has no finished cells; let it run with: steelyard experiment … --resume"
+            )
+        if proposed is not None and proposed not in self.methods:
+            raise ExperimentError(f"the run has no method '{proposed}'; it has {', '.join(self.methods)}")
+        with_rounds = [m for m in self.methods if m not in SINGLE]
+        self.proposed: str = proposed or (
+            "ubs" if "ubs" in self.methods else (with_rounds or self.methods)[0]
+        )
+        self.grades: list[str] = list(self.about["grades"])
+        self.neighbors: list[str] = list(self.about["neighbors"])
+        self.rng_seed = seed
+
+    # ------------------------------------------------------------------ tables of the run
+
+    @cached_property
+    def images(self) -> pd.DataFrame:
+        """Row, image, grade, part."""
+        return self.run.table("images")
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Per-image scores, with the grade."""
+        table = self.run.table("scores")
+        table["grade"] = self.images["grade"].to_numpy()[table["image"]]
+        return table
+
+    @cached_property
+    def last(self) -> pd.DataFrame:
+        """Rows of `results` of each method's last round."""
+        index = self.results.groupby(["method", *CELL], sort=False)["round"].idxmax()
+        return self.results.loc[index]
+
+    @cached_property
+    def last_outcomes(self) -> pd.DataFrame:
+        """Test pairs as each method's last round orders them, with the grades."""
+        table = self.run.table("outcomes")
+        newest = table.groupby("method", sort=False)["round"].transform("max")
+        table = table[table["round"] == newest].copy()
+        grade = self.images["grade"].to_numpy()
+        table["first_worse"] = (grade[table["first"]] > grade[table["second"]]).astype(np.float64)
+        return table
+
+    @property
+    def cells(self) -> int:
+        """Cells (fold × seed) of the proposed method."""
+        return int((self.last["method"] == self.proposed).sum())
+
+    # ------------------------------------------------------------------ accuracy
+
+    def accuracy(self) -> pd.DataFrame:
+        """Mean and deviation over cells of each accuracy in the last round; index: method."""
+        columns = ["pairs", "images", "label_ratio", "overall", *self.neighbors, "neighboring"]
+        table = self.last.groupby("method", sort=False)[columns].agg(["mean", "std"])
+        return table.loc[[m for m in self.methods if m in table.index]]
+
+    def significance(self) -> dict[str, dict[str, tuple[float, bool]]]:
+        """For each column, McNemar of `proposed` against each method on the pooled test pairs: Holm-corrected p, different.
+
+        A pair that was drawn several times for `overall` counts once. Methods with fewer cells than the proposed one are compared
+        on the cells that both have – all methods must share them, otherwise they are left out.
+        """
+        found: dict[str, dict[str, tuple[float, bool]]] = {}
+        for column in ["overall", *self.neighbors, "neighboring"]:
+            outcomes = self._outcomes(column)
+            if self.proposed not in outcomes:
+                continue
+            tests = against(self.proposed, outcomes)
+            found[column] = {name: (p, different) for name, (_, p, different) in tests.items()}
+        return found
+
+    def _outcomes(self, column: str) -> dict[str, NDArray[np.float64]]:
+        table = self.last_outcomes
+        kinds = self.neighbors if column == "neighboring" else [column]
+        table = table[table["kind"].isin(kinds)]
+        keys = [*CELL, "kind", "first", "second"]
+        wide = table.pivot_table(index=keys, columns="method", values="correct", aggfunc="first").dropna()
+        return {str(name): wide[name].to_numpy(dtype=np.float64) for name in self.methods if name in wide}
+
+    def paired(self, first: str, second: str, column: str = "overall") -> Interval:
+        """First − second in the last round, paired by cell, with a bootstrap interval over cells.
+
+        Raises:
+            ExperimentError: the two methods share no cell.
+        """
+        a = self.last[self.last["method"] == first].set_index(CELL)[column]
+        b = self.last[self.last["method"] == second].set_index(CELL)[column]
+        both = a.to_frame("a").join(b.to_frame("b"), how="inner").dropna()
+        rng = np.random.default_rng(self.rng_seed)
+        return bootstrap_difference(both["a"].to_numpy(), both["b"].to_numpy(), rng=rng)
+
+    def curves(self, column: str = "overall") -> pd.DataFrame:
+        """Mean, standard error and number of cells by method and round, with the mean label ratio."""
+        table = self.results.groupby(["method", "round"], sort=False).agg(
+            ratio=("label_ratio", "mean"),
+            pairs=("pairs", "mean"),
+            images=("images", "mean"),
+            mean=(column, "mean"),
+            deviation=(column, "std"),
+            cells=(column, "count"),
+        )
+        table["error"] = table["deviation"] / np.sqrt(table["cells"])
+        return table.reset_index()
+
+    def efficiency(self) -> list[Efficiency]:
+        """For each method with rounds, how few labels reach the accuracy of `all`; empty without `all`."""
+        if "all" not in self.methods:
+            return []
+        curves = self.curves()
+        goal = float(curves.loc[curves["method"] == "all", "mean"].iloc[0])
+        found = []
+        for method in self.methods:
+            if method in SINGLE:
+                continue
+            own = curves[curves["method"] == method]
+            there = own[own["mean"] >= goal]
+            reached = float(there["ratio"].iloc[0]) if len(there) else float("nan")
+            found.append(
+                Efficiency(method, reached, float(own["ratio"].iloc[-1]), self.paired(method, "all"))
+            )
+        return found
+
+    def correlations(self) -> dict[str, tuple[float, float]]:
+        """Kendall's τ-b and Spearman's ρ of test scores and grades, mean over cells."""
+        table = self._last_scores("test")
+        found: dict[str, list[tuple[float, float]]] = {}
+        for (method, _, _), part in table.groupby(["method", *CELL], sort=False):
+            found.setdefault(str(method), []).append(rank_correlation(part["score"], part["grade"]))
+        return {
+            m: (float(np.mean([t for t, _ in v])), float(np.mean([r for _, r in v])))
+            for m, v in found.items()
+        }
+
+    def _last_scores(self, which: str) -> pd.DataFrame:
+        table = self.scores[self.scores["set"] == which]
+        return table[table["round"] == table.groupby("method", sort=False)["round"].transform("max")]
+
+    # ------------------------------------------------------------------ calibration
+
+    def calibrations(self) -> dict[str, Calibration]:
+        """Stated against observed order of overall test pairs, by method; `conventional` states no probability."""
+        found = {}
+        for method in self.methods:
+            part = self._stated(method)
+            if len(part):
+                found[method] = calibration(
+                    part["probability"].astype(np.float64).clip(0, 1), part["first_worse"]
+                )
+        return found
+
+    def uncertainty(self) -> dict[str, dict[str, Any]]:
+        """Does variance predict error? Of the difference's variance alone, and of the stated doubt min(p, 1−p), AUROC of being
+        wrong; and accuracy in fifths of growing variance."""
+        found = {}
+        for method in self.methods:
+            part = self._stated(method)
+            if len(part):
+                wrong = part["correct"].to_numpy() < 0.5
+                p = part["probability"].to_numpy(dtype=np.float64)
+                found[method] = {
+                    "variance": uncertainty_auroc(part["variance"], wrong),
+                    "doubt": uncertainty_auroc(np.minimum(p, 1 - p), wrong),
+                    "slices": error_by_variance(part["variance"], part["correct"]),
+                }
+        return found
+
+    def _stated(self, method: str) -> pd.DataFrame:
+        table = self.last_outcomes
+        return table[
+            (table["method"] == method) & (table["kind"] == "overall") & table["probability"].notna()
+        ]
+
+    # ------------------------------------------------------------------ what was asked
+
+    def asked_proportions(self, rounds: list[int]) -> dict[str, dict[int, NDArray[np.float64]]]:
+        """Share of each grade among the images of all pairs asked up to a round, an image counted once a pair, mean over cells."""
+        try:
+            asked = self.run.table("asked")
+        except ExperimentError:
+            return {}
+        grade = self.images["grade"].to_numpy()
+        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        for method, table in asked.groupby("method", sort=False):
+            for number in rounds:
+                if number > int(table["round"].max()):
+                    continue
+                part = table[table["round"] <= number]
+                shares = [
+                    proportions(grade[cell[["first", "second"]].to_numpy().ravel()], len(self.grades))
+                    for _, cell in part.groupby(CELL)
+                ]
+                found.setdefault(str(method), {})[number] = np.mean(shares, axis=0)
+        return found
+
+    def pool_proportions(self) -> NDArray[np.float64]:
+        """Share of each grade among all images."""
+        return proportions(self.images["grade"].to_numpy(), len(self.grades))

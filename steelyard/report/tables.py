@@ -1,0 +1,270 @@
+"""The tables: text cells with a caption, written as Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS, cost
+from steelyard.evaluate.significance import Interval
+from steelyard.report.analysis import SINGLE, Analysis
+from steelyard.report.latex import latex_table
+
+__all__ = [
+    "Table",
+    "accuracy_table",
+    "calibration_table",
+    "classification_table",
+    "cost_table",
+    "difference_table",
+    "efficiency_table",
+    "method_name",
+]
+
+_NAMES = {
+    "baseline": "baseline",
+    "all": "baseline (all data)",
+    "random": "random (proposed w/o UBS)",
+    "ubs": "UBS (proposed)",
+    "coreset": "core-set",
+    "conventional": "conventional",
+    "epig": "EPIG",
+    "dopt": "D-optimal",
+    "guro": "GURO",
+    "pair_bald": "pair-BALD",
+    "entropy": "entropy",
+}
+
+
+def method_name(spec: str, *, short: bool = False) -> str:
+    """What a method is called in tables and figures; options follow its name.
+
+    >>> method_name("epig:start=spread:r=5", short=True)
+    'EPIG, start=spread, r=5'
+    """
+    name, *options = spec.split(":")
+    shown = _NAMES.get(name, name)
+    if short:
+        shown = {"baseline (all data)": "all data"}.get(shown, shown).split(" (")[0]
+    return ", ".join([shown, *options])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes:
+        name: of its files.
+        caption: what is to be seen.
+        columns: headings.
+        rows: cells; the first is a heading.
+        note: what the marks mean.
+    """
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """GitHub's table syntax."""
+        lines = ["| " + " | ".join(self.columns) + " |", "|" + "---|" + "---:|" * (len(self.columns) - 1)]
+        lines += [
+            "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in row) + " |"
+            for row in self.rows
+        ]
+        note = ["", self.note] if self.note else []
+        return "\n".join([f"**{self.caption}**", "", *lines, *note]) + "\n"
+
+    def csv(self) -> str:
+        """Comma-separated, as it stands in the table."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+    def latex(self) -> str:
+        """A `table` for booktabs."""
+        return latex_table(self.name, self.caption, self.columns, self.rows, self.note)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write `NAME.md`, `NAME.csv` and `NAME.tex`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = []
+        for ending, text in (("md", self.markdown()), ("csv", self.csv()), ("tex", self.latex())):
+            path = folder / f"{self.name}.{ending}"
+            path.write_text(text, encoding="utf-8")
+            files.append(path)
+        return files
+
+
+def accuracy_table(analysis: Analysis) -> Table:
+    """Accuracy of relative labels, as in the paper: * marks what differs significantly from the proposed method."""
+    table, tests = analysis.accuracy(), analysis.significance()
+    columns = ["overall", *analysis.neighbors, "neighboring"]
+    best = {c: table[(c, "mean")].max() for c in columns}
+    rows = []
+    for method in table.index:
+        cells = [method_name(method), f"{100 * table.loc[method, ('label_ratio', 'mean')]:.0f} %"]
+        for column in columns:
+            mean, deviation = table.loc[method, (column, "mean")], table.loc[method, (column, "std")]
+            star = "*" if tests.get(column, {}).get(method, (1.0, False))[1] else ""
+            cells.append(_measured(mean, deviation) + star + (" †" if mean == best[column] else ""))
+        rows.append(cells)
+    folds, seeds = analysis.last["fold"].nunique(), analysis.last["seed"].nunique()
+    heads = [" – ".join(analysis.about["neighbors"][n]) for n in analysis.neighbors]
+    note = (
+        f"Mean ± standard deviation over {folds} folds × {seeds} seeds. * differs from {method_name(analysis.proposed)} "
+        "(McNemar's test on the pooled test pairs, Holm-corrected, p < 0.05). † highest in its column. "
+        "Labels: comparisons as a share of training images"
+        + (" (conventional: grades)." if "conventional" in analysis.methods else ".")
+    )
+    return Table(
+        "accuracy",
+        "Accuracy of relative labels",
+        ["method", "labels", "overall", *heads, "neighboring"],
+        rows,
+        note,
+    )
+
+
+def difference_table(analysis: Analysis, reference: str) -> Table:
+    """Paired differences from one method in the last round, with bootstrap intervals."""
+    rows = []
+    for method in analysis.methods:
+        if method == reference:
+            continue
+        rows.append(
+            [method_name(method)]
+            + [
+                interval_text(analysis.paired(method, reference, column))
+                for column in ("overall", "neighboring")
+            ]
+        )
+    return Table(
+        f"difference_{reference.replace(':', '_').replace('=', '')}",
+        f"Difference from {method_name(reference)}, in points",
+        ["method", "overall", "neighboring"],
+        rows,
+        f"Mean difference and its 95 % interval: paired bootstrap over {analysis.cells} cells (fold × seed).",
+    )
+
+
+def efficiency_table(analysis: Analysis) -> Table:
+    """How few labels reach the accuracy of all data."""
+    rows = [
+        [
+            method_name(e.method),
+            "not reached" if np.isnan(e.reached) else f"{100 * e.reached:.0f} %",
+            f"{100 * e.ratio:.0f} %",
+            interval_text(e.difference),
+        ]
+        for e in analysis.efficiency()
+    ]
+    return Table(
+        "efficiency",
+        "Labels needed for the accuracy of all data",
+        ["method", "reached with", "last round", "difference there, points"],
+        rows,
+        "Reached: first round whose mean overall accuracy is at least that of the baseline with all data. "
+        "Difference: last round less all data, mean and 95 % interval (paired bootstrap over cells).",
+    )
+
+
+def cost_table(
+    analysis: Analysis, *, pair_seconds: float = PAIR_SECONDS, grade_seconds: float = GRADE_SECONDS
+) -> Table:
+    """Labels and annotation time, as in the paper: images in labelled pairs are graded as well."""
+    rows = []
+    for method in analysis.methods:
+        part = analysis.last[analysis.last["method"] == method]
+        pairs, images = part["pairs"].mean(), part["images"].mean()
+        spent = [
+            cost(int(p), int(i), pair_seconds=pair_seconds, grade_seconds=grade_seconds).seconds
+            for p, i in zip(part["pairs"], part["images"], strict=True)
+        ]
+        rows.append([
+            method_name(method), f"{pairs:,.0f}", f"{images:,.0f}", f"{pairs * pair_seconds:,.0f} s", f"{np.mean(spent):,.0f} s",
+        ])  # fmt: skip
+    return Table(
+        "cost",
+        "Labels and annotation time",
+        ["method", "comparisons", "distinct images", "comparisons only", "with grades"],
+        rows,
+        f"At {pair_seconds:g} s a comparison and {grade_seconds:g} s a grade; means over cells, training images only.",
+    )
+
+
+def classification_table(analysis: Analysis) -> Table | None:
+    """Macro precision, recall, F1, quadratic kappa and mean absolute error; None where grades were not learnt."""
+    from steelyard.errors import ExperimentError
+
+    try:
+        table = analysis.run.table("classification")
+    except ExperimentError:
+        return None
+    columns = ["precision", "recall", "f1", "kappa", "mae"]
+    stats = table.groupby("method", sort=False)[columns].agg(["mean", "std"])
+    rows = [
+        [method_name(m), *(_measured(stats.loc[m, (c, "mean")], stats.loc[m, (c, "std")]) for c in columns)]
+        for m in analysis.methods
+        if m in stats.index
+    ]
+    return Table(
+        "classification",
+        "Classification of the imbalanced test set",
+        ["method", "precision", "recall", "F1", "quadratic κ", "MAE (grades)"],
+        rows,
+        "Macro averages over grades; mean ± standard deviation over cells. Ranking methods learn comparisons and the grades of the "
+        "compared images together (P6) and round the score to the nearest grade.",
+    )
+
+
+def calibration_table(analysis: Analysis) -> Table:
+    """Calibration, ranking correlations and what uncertainty knows."""
+    calibrations, doubts, ranks = analysis.calibrations(), analysis.uncertainty(), analysis.correlations()
+    rows = []
+    for method in analysis.methods:
+        tau, rho = ranks.get(method, (float("nan"), float("nan")))
+        if method in calibrations:
+            c, u = calibrations[method], doubts[method]
+            stated = [f"{c.ece:.3f}", f"{c.brier:.3f}", _plain(u["variance"]), _plain(u["doubt"])]
+        else:
+            stated = ["–"] * 4
+        rows.append([method_name(method), _plain(tau), _plain(rho), *stated])
+    return Table(
+        "calibration",
+        "Ranking correlation, calibration, and whether uncertainty knows the errors",
+        ["method", "Kendall τ-b", "Spearman ρ", "ECE", "Brier", "AUROC of variance", "AUROC of doubt"],
+        rows,
+        "Correlation of test scores with grades, mean over cells. ECE and Brier of the probability of each overall test pair. AUROC: "
+        "chance that a wrongly ordered pair has the larger variance of the difference (or the larger doubt, min(p, 1 − p)) than a "
+        "rightly ordered one; 0.5 is blind.",
+    )
+
+
+def interval_text(interval: Interval) -> str:
+    """In percentage points: `+2.1 [+0.4, +3.8]`."""
+    return f"{100 * interval.difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
+
+
+def _measured(mean: float, deviation: float) -> str:
+    if np.isnan(mean):
+        return "–"
+    return f"{mean:.3f}" if np.isnan(deviation) else f"{mean:.3f} ± {deviation:.3f}"
+
+
+def _plain(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
+
+def with_rounds(analysis: Analysis) -> list[str]:
+    """Methods that go round by round."""
+    return [m for m in analysis.methods if m.split(":")[0] not in SINGLE]
