@@ -51,7 +51,8 @@ class AuditLog(Database):
     def settings(self) -> dict[str, Any]:
         """All settings."""
         with self._reading() as connection:
-            return dict(connection.execute(sa.select(settings).order_by(settings.c.key)).tuples().all())
+            rows = connection.execute(sa.select(settings).order_by(settings.c.key))
+            return {row.key: row.value for row in rows}
 
     def set_setting(self, key: str, value: Any) -> None:
         """Set a setting to a value that JSON can hold."""

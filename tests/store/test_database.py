@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from steelyard.errors import MissingExtraError
+from steelyard.pairs import Answer
+from steelyard.store import database
+from steelyard.store.errors import BusyError, ConflictError, StoreError
+from steelyard.store.records import Leased, NewImage, NewPair
+from steelyard.store.schema import comparisons, pair_leases
+from steelyard.store.store import Store
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "mysql://host/db",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:x?uri=true",
+        "postgresql+asyncpg://host/db",
+    ],
+)
+def test_other_urls_are_refused_with_an_example(url: str) -> None:
+    with pytest.raises(StoreError, match="sqlite:///"):
+        Store.open(url)
+
+
+def test_the_password_is_never_told() -> None:
+    with pytest.raises(StoreError, match=r"kt:\*\*\*@127\.0\.0\.1:1/study") as caught:
+        Store.open("postgresql://kt:secret@127.0.0.1:1/study?connect_timeout=2")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(StoreError) as caught:
+        Store.open("mysql://kt:secret@host/db")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver(*_: Any, **__: Any) -> None:
+        raise ModuleNotFoundError("No module named 'psycopg'")
+
+    monkeypatch.setattr(database.sa, "create_engine", no_driver)
+    with pytest.raises(MissingExtraError, match=r"steelyard\[postgres\]"):
+        Store.open("postgresql+psycopg://host/db")
+
+
+def test_answers_are_on_disk_before_they_are_acknowledged(store: Store) -> None:
+    with store._reading() as connection:
+        if store.url.startswith("sqlite"):
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        else:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
+def test_an_error_rolls_everything_back(store: Store) -> None:
+    def fail_in_the_middle() -> None:
+        with store._writing() as connection:
+            connection.execute(sa.text("DELETE FROM images"))
+            raise KeyError("something else went wrong")
+
+    with pytest.raises(KeyError):
+        fail_in_the_middle()
+    assert store.image_count() == 12
+
+
+def test_what_the_driver_says_becomes_one_line_with_the_url(store: Store) -> None:
+    with pytest.raises(StoreError) as caught, store._reading() as connection:
+        connection.execute(sa.text("SELECT * FROM nothing"))
+    assert str(caught.value).startswith(store.url)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {} SET {} = 'x'", "DELETE FROM {}"])
+@pytest.mark.parametrize(("log", "column"), [("comparisons", "note"), ("grades", "note"), ("audit", "actor")])
+def test_the_database_itself_refuses_to_change_a_log(
+    store: Store, pair_ids: list[int], say: Any, statement: str, log: str, column: str
+) -> None:
+    fill_logs(store, pair_ids, say)
+    with pytest.raises(ConflictError, match=f"{log} is append-only"), store._writing() as connection:
+        connection.execute(sa.text(statement.format(log, column)))
+    assert (len(store.comparisons()), len(store.grades()), len(store.audit_log())) == (2, 1, 1)
+
+
+def test_nor_is_there_a_way_around(store: Store, pair_ids: list[int], say: Any) -> None:
+    fill_logs(store, pair_ids, say)
+    before = store.comparisons()
+    if store.url.startswith("sqlite"):
+        columns = "seq, id, pair, annotator, answer, left_row, right_row, answered_at, received_at, supersedes, note, source"
+        for seq, id, supersedes in ((1, "z", None), (9, "x", None), (9, "z", "x")):
+            row = (seq, id, pair_ids[2], "kt", "equal", 2, 3, 0.0, 0.0, supersedes, "", "page")
+            with pytest.raises(ConflictError, match="append-only"), store._writing() as connection:
+                connection.exec_driver_sql(
+                    f"INSERT OR REPLACE INTO comparisons ({columns}) VALUES ({', '.join('?' * 12)})", row
+                )
+    else:
+        with pytest.raises(ConflictError, match="append-only"), store._writing() as connection:
+            connection.execute(sa.text("TRUNCATE comparisons CASCADE"))
+    assert store.comparisons() == before
+
+
+def fill_logs(store: Store, pair_ids: list[int], say: Any) -> None:
+    from steelyard.store.records import NewGrade
+
+    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    store.undo("x", "kt", id="y")
+    store.add_grade(NewGrade(store.images(limit=1)[0].id, "kt", 1))
+    store.audit("kt", "look")
+
+
+def test_check_notices_what_went_around_the_store(store: Store, pair_ids: list[int]) -> None:
+    with store._writing() as connection:
+        connection.execute(sa.text("UPDATE pairs SET answers = 7 WHERE id = :id"), {"id": pair_ids[0]})
+    assert any(f"pair {pair_ids[0]} does not know" in line for line in store.check())
+    with store._writing() as connection:
+        connection.execute(
+            sa.text("UPDATE pairs SET answers = 0, raters = 1 WHERE id = :id"), {"id": pair_ids[0]}
+        )
+    assert store.check() == []
+    drop = (
+        "DROP TRIGGER audit_no_delete"
+        if store.url.startswith("sqlite")
+        else "DROP TRIGGER audit_no_change ON audit"
+    )
+    with store._writing() as connection:
+        connection.execute(sa.text(drop))
+    assert store.check() == ["the trigger that keeps audit append-only is missing"]
+    restore = (
+        "CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'audit is append-only'); END"
+        if store.url.startswith("sqlite")
+        else "CREATE TRIGGER audit_no_change BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_append_only()"
+    )
+    with store._writing() as connection:
+        connection.execute(sa.text(restore))
+
+
+def test_a_child_process_makes_its_own_connections(store: Store) -> None:
+    store.set_setting("who", "parent")
+    child = os.fork()
+    if child == 0:
+        try:
+            store.set_setting("who", "child")
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.setting("who") == "child"
+    store.set_setting("who", "parent again")
+
+
+def test_threads_share_a_store(store: Store, pair_ids: list[int], say: Any) -> None:
+    def answer(k: int) -> None:
+        store.add_comparison(say.on(store, pair_ids[k], f"p{k}", Answer.EQUAL))
+
+    threads = [threading.Thread(target=answer, args=(k,)) for k in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.answer_count() == 5
+
+
+def test_a_lock_that_stays_is_reported_as_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    if store.url.startswith("sqlite"):
+        impatient = Store(sa.create_engine(store._engine.url, connect_args={"timeout": 0.05}))
+        sa.event.listen(impatient._engine, "connect", database._set_up_sqlite)
+        sa.event.listen(impatient._engine, "begin", database._begin_sqlite)
+    else:
+        impatient = Store(
+            sa.create_engine(store._engine.url, connect_args={"options": "-c lock_timeout=50ms"})
+        )
+    with store._writing() as holder:
+        holder.execute(sa.text("UPDATE images SET path = path"))
+        with pytest.raises(BusyError, match="try again"):
+            impatient.relocate({store.images(limit=1)[0].id: "elsewhere"})
+    impatient.close()
+
+
+@pytest.fixture
+def postgres_store(postgres_url: str) -> Iterator[Store]:
+    with Store.open(postgres_url) as store:
+        store.add_images([NewImage(row, f"{row:032x}") for row in range(4)])
+        yield store
+        assert store.check() == []
+
+
+def wait_for_a_waiter(store: Store, what: str) -> None:
+    """Until another connection waits for a lock."""
+    waiting = sa.text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = :what"
+    )
+    while True:
+        with store._reading() as reader:
+            if reader.execute(waiting, {"what": what}).scalar_one():
+                return
+        time.sleep(0.01)
+
+
+@pytest.mark.postgres
+def test_a_lease_committed_between_look_and_lock_is_seen(postgres_store: Store) -> None:
+    store = postgres_store
+    [pair] = store.add_pairs([NewPair(0, 1)])
+    store.add_annotator("a")
+    answer: list[list[Leased]] = []
+    asking = threading.Thread(
+        target=lambda: answer.append(store.lease_pairs("b", 1, seconds=60, rng=np.random.default_rng(0)))
+    )
+    with store._engine.connect() as rival, rival.begin():
+        rival.execute(sa.text("SELECT 1 FROM pairs WHERE id = :id FOR UPDATE"), {"id": pair})
+        now = time.time()
+        lease = {"pair": pair, "annotator": "a", "left_row": 0, "handed_at": now, "expires": now + 60}
+        rival.execute(sa.insert(pair_leases).values(lease))
+        asking.start()
+        wait_for_a_waiter(store, "transactionid")  # the other has found the pair free and waits for its lock
+    asking.join()
+    assert answer == [[]]
+
+
+@pytest.mark.postgres
+def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, say: Any) -> None:
+    store = postgres_store
+    first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
+    store.add_annotator("slow")
+    quick = threading.Thread(target=lambda: store.add_comparison(say.on(store, second, "quick", id="quick")))
+    row = {"id": "slow", "pair": first, "annotator": "slow", "answer": "left", "left_row": 0, "right_row": 1}
+    with store._engine.connect() as slow, slow.begin():
+        store._lock_log(slow)
+        slow.execute(
+            sa.insert(comparisons).values(**row, answered_at=1.0, received_at=1.0, note="", source="page")
+        )
+        slow.execute(sa.text("UPDATE pairs SET answers = 1, open = false WHERE id = :id"), {"id": first})
+        quick.start()
+        wait_for_a_waiter(store, "advisory")
+        assert store.last_seq() == 0  # whoever reads now has missed nothing when reading on
+    quick.join()
+    assert [c.id for c in store.comparisons()] == ["slow", "quick"]
+
+
+def test_backup_is_a_whole_study(store: Store, pair_ids: list[int], say: Any, tmp_path: Path) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "kt"))
+    target = tmp_path / "copy.db"
+    if not store.url.startswith("sqlite"):
+        with pytest.raises(StoreError, match="pg_dump"):
+            store.backup(target)
+        return
+    assert store.backup(target) == target
+    with pytest.raises(StoreError, match="never overwrites"):
+        store.backup(str(target))
+    with pytest.raises(StoreError, match="does not exist"):
+        store.backup(tmp_path / "nowhere" / "copy.db")
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith("copy")] == ["copy.db"]
+    with closing(sqlite3.connect(target)) as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with Store.open(f"sqlite:///{target}", create=False) as copy:
+        assert copy.comparisons() == store.comparisons()
+        assert copy.check() == []
