@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.pairs import Answer
+from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
+from steelyard.store.records import NewComparison
+from steelyard.store.store import Store
+
+
+def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int]) -> None:
+    pair = store.pair(pair_ids[0])
+    new = NewComparison(
+        pair.id,
+        "kt",
+        Answer.CANNOT_JUDGE,
+        pair.second,
+        pair.first,
+        10.0,
+        12.5,
+        "some-id",
+        note="blurred",
+        source="api",
+    )
+    recorded = store.add_comparison(new, now=13.0)
+    assert recorded.created
+    found = store.comparison("some-id")
+    assert found == store.comparisons()[0]
+    assert (found.seq, found.pair, found.annotator, found.answer) == (
+        recorded.seq,
+        pair.id,
+        "kt",
+        Answer.CANNOT_JUDGE,
+    )
+    assert (found.left, found.right) == (pair.second, pair.first)
+    assert (found.shown_at, found.answered_at, found.received_at) == (10.0, 12.5, 13.0)
+    assert (found.note, found.source, found.supersedes, found.superseded_by) == ("blurred", "api", None, None)
+    assert found.effective
+    with pytest.raises(UnknownRecordError, match="other-id"):
+        store.comparison("other-id")
+
+
+def test_an_answer_sent_twice_is_one_answer(store: Store, pair_ids: list[int], say: Any) -> None:
+    answer = say.on(store, pair_ids[0], "kt")
+    first = store.add_comparison(answer)
+    again = store.add_comparison(replace(answer, answered_at=99.0))
+    assert (first.created, again.created) == (True, False)
+    assert first.seq == again.seq
+    assert len(store.comparisons()) == 1
+
+
+def test_an_answer_sent_again_after_its_undo_stays_undone(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    answer = say.on(store, pair_ids[0], "kt", id="x")
+    store.add_comparison(answer)
+    store.undo("x", "kt", id="u")
+    assert not store.add_comparison(answer).created
+    assert not store.undo("x", "kt", id="u").created
+    assert store.answer_count() == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"answer": Answer.RIGHT}, {"annotator": "somebody else"}, {"supersedes": "x"}]
+)
+def test_the_same_id_with_other_content_is_a_conflict(
+    store: Store, pair_ids: list[int], say: Any, change: dict[str, Any]
+) -> None:
+    answer = say.on(store, pair_ids[0], "kt", id="x")
+    store.add_comparison(answer)
+    with pytest.raises(ConflictError, match="answer x was sent before with other content"):
+        store.add_comparison(replace(answer, **change))
+    with pytest.raises(ConflictError, match="sent before"):
+        store.add_comparison(replace(answer, left=answer.right, right=answer.left))
+    with pytest.raises(ConflictError):
+        store.add_comparison(say.on(store, pair_ids[1], "kt", id="x"))
+    assert len(store.comparisons()) == 1
+
+
+def test_a_second_opinion_of_the_same_person_has_to_replace_the_first(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    with pytest.raises(ConflictError, match=r"'kt' already judged pair \d+ \(answer x\)"):
+        store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT))
+    store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x"))
+    old, new = store.comparisons()
+    assert (old.superseded_by, old.effective, new.supersedes, new.effective) == ("y", False, "x", True)
+    # Somebody else may always add an opinion (an import, or an answer that came late).
+    store.add_comparison(say.on(store, pair_ids[0], "another"))
+    assert store.answer_count() == 2
+
+
+def test_undo_is_a_new_row(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    assert not store.pair(pair_ids[0]).open
+    undone = store.undo("x", "kt", id="u", now=50.0)
+    assert undone.created
+    first, second = store.comparisons()
+    assert (first.answer, first.superseded_by, first.effective) == (Answer.LEFT, "u", False)
+    assert (second.withdrawn, second.supersedes, second.answered_at) == (True, "x", 50.0)
+    assert (second.left, second.right) == (first.left, first.right)
+    assert store.pair(pair_ids[0]).open
+    assert store.latest("kt", 10) == []
+
+
+def test_several_steps_can_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
+    for k in range(4):
+        store.add_comparison(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
+    assert [c.id for c in store.latest("kt", 3)] == ["x3", "x2", "x1"]
+    for k in (3, 2):
+        store.undo(store.latest("kt", 1)[0].id, "kt", id=f"u{k}")
+    assert [c.id for c in store.latest("kt", 3)] == ["x1", "x0"]
+    assert [pair.id for pair in store.pairs(open=True)] == pair_ids[2:]
+
+
+def test_what_cannot_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    with pytest.raises(ConflictError, match="only one's own"):
+        store.undo("x", "somebody else", id="u")
+    with pytest.raises(UnknownRecordError, match="no answer y"):
+        store.undo("y", "kt", id="u")
+    store.undo("x", "kt", id="u")
+    with pytest.raises(ConflictError, match="undone or replaced before"):
+        store.undo("x", "kt", id="u2")
+    with pytest.raises(ConflictError, match="is itself an undo"):
+        store.undo("u", "kt", id="u3")
+    with pytest.raises(ConflictError, match="undone or replaced before"):
+        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="x"))
+    with pytest.raises(UnknownRecordError):
+        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="nothing"))
+    store.add_comparison(say.on(store, pair_ids[1], "kt", id="z"))
+    with pytest.raises(ConflictError, match="another pair"):
+        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="z"))
+    assert [c.id for c in store.comparisons()] == ["x", "u", "z"]
+
+
+def test_an_undo_may_be_replaced_by_an_answer(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    store.undo("x", "kt", id="u")
+    store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.EQUAL, id="y", supersedes="u"))
+    assert [c.id for c in store.latest("kt", 5)] == ["y"]
+    with pytest.raises(ConflictError, match="already judged"):
+        store.add_comparison(say.on(store, pair_ids[0], "kt", id="z"))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"pair": 999}, UnknownRecordError, "no pair of this study has the number 999"),
+        ({"pair": 10**30}, UnknownRecordError, "no pair"),
+        ({"left": "other"}, StoreError, "is of the images"),
+        ({"right": "", "left": ""}, StoreError, "is of the images"),
+        (
+            {"answer": "left"},
+            StoreError,
+            r"an answer is an Answer \('left', 'right', 'equal', 'cannot judge'\)",
+        ),
+        ({"answer": "withdrawn"}, StoreError, "an answer is an Answer"),
+        ({"annotator": ""}, StoreError, "an annotator's name"),
+        ({"annotator": "a\nb"}, StoreError, "printable"),
+        ({"id": ""}, StoreError, "the id of an answer"),
+        ({"id": "x y"}, StoreError, "the id of an answer"),
+        ({"id": "x" * 101}, StoreError, "the id of an answer"),
+        ({"note": "x" * 3000}, StoreError, "a note has 3000 characters"),
+        ({"note": "\x00"}, StoreError, "cannot be stored"),
+        ({"shown_at": float("nan")}, StoreError, "shown_at is in seconds since 1970"),
+        ({"answered_at": 1.7e12}, StoreError, "answered_at is in seconds"),
+        ({"source": "guess"}, StoreError, "page, api, import, virtual"),
+    ],
+)
+def test_bad_answers_are_refused(
+    store: Store, pair_ids: list[int], say: Any, change: dict[str, Any], error: type[StoreError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        store.add_comparison(replace(say.on(store, pair_ids[0], "kt"), **change))
+    assert store.comparisons() == []
+
+
+def test_many_answers_are_written_all_or_none(store: Store, pair_ids: list[int], say: Any) -> None:
+    answers = [say.on(store, id, who, id=f"{id}-{who}") for id in pair_ids for who in ("a", "b")]
+    recorded = store.add_comparisons([*answers, answers[0]], now=7.0)
+    assert [r.created for r in recorded] == [True] * 10 + [False]
+    assert [r.seq for r in recorded[:10]] == sorted(r.seq for r in recorded[:10])
+    assert recorded[-1].seq == recorded[0].seq
+    assert store.open_pair_count() == 0
+    assert [r.created for r in store.add_comparisons(answers)] == [False] * 10
+
+    bad = say.on(store, pair_ids[0], "a")
+    with pytest.raises(ConflictError, match="already judged"):
+        store.add_comparisons([say.on(store, pair_ids[0], "c"), bad])
+    assert len(store.comparisons()) == 10
+    assert store.add_comparisons([]) == []
+
+
+def test_many_answers_may_contradict_each_other_only_in_the_right_way(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    x = say.on(store, pair_ids[0], "kt", id="x")
+    y = say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x")
+    with pytest.raises(ConflictError, match="already judged"):
+        store.add_comparisons([x, replace(y, supersedes=None)])
+    with pytest.raises(UnknownRecordError):
+        store.add_comparisons([y, x])
+    store.add_comparisons([x, y])
+    assert [c.id for c in store.latest("kt", 5)] == ["y"]
+
+
+def test_answering_makes_an_annotator_known_who_cannot_log_in(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    store.add_comparison(say.on(store, pair_ids[0], "Dr. Ž"), now=4.0)
+    annotator = store.annotator("Dr. Ž")
+    assert (annotator.role, annotator.active, annotator.created) == ("annotator", True, 4.0)
+    assert (annotator.password_hash, annotator.link_hash) == (None, None)
