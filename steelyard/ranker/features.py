@@ -1,0 +1,211 @@
+"""Images → a feature matrix: statistics of every block of a frozen backbone, computed once and cached.
+
+A pooled last layer knows what things are; severity is as much in colour, texture and vessels, which live in the earlier
+blocks. So every layer about to change its shape, and every residual block, contributes its average over the positions, for
+the image and its mirror images (severity has no left and right).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import RankerError
+
+if TYPE_CHECKING:
+    import torch
+
+    from steelyard.images.decode import Progress
+
+__all__ = ["extract"]
+
+_RECIPE = 1  # goes into the cache's settings: another recipe is another cache
+
+
+class Readable(Protocol):
+    """What is needed of a catalog."""
+
+    @property
+    def ids(self) -> Any:
+        """An id for each image."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, row: int, /) -> NDArray[np.uint8]:
+        """RGB, shape (H, W, 3)."""
+
+
+def extract(
+    source: Readable | NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
+    *,
+    backbone: str = "lite2",
+    image_size: int = 0,
+    flips: bool = True,
+    cache: Path | None = None,
+    batch: int = 16,
+    weights: str = "",
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """Features of every image, shape (N, D).
+
+    Args:
+        source: a catalog, or pictures: uint8 of the shape (N, H, W, 3), or a sequence of (H, W, 3) of any sizes.
+        backbone: `lite0`, `lite2`, `densenet169`, `small` or `timm:NAME`.
+        image_size: side that images are resized to; 0 takes the backbone's own.
+        flips: average over the four mirror images; costs four passes instead of one.
+        cache: folder that keeps the rows, by content and settings; None computes them anew.
+        batch: images a pass.
+        weights: file of pretrained weights, as for `backbones.build`.
+        threads: CPU threads while extracting; 0 leaves the default.
+        progress: told how many images are done.
+
+    Raises:
+        RankerError: pictures that are not uint8 RGB, or an unknown backbone.
+        ImageError: a picture of the catalog that cannot be read.
+    """
+    from steelyard.images.decode import resize
+    from steelyard.ranker.backbones import pixels_of
+
+    side = image_size or pixels_of(backbone).size
+    read = _reader(source)
+    device = _extractor(backbone, weights, side, flips)
+
+    def compute(rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        parts = [
+            device.rows(np.stack([resize(read(int(row)), side) for row in rows[start : start + batch]]))
+            for start in range(0, len(rows), batch)
+        ]
+        return np.concatenate(parts)
+
+    with _threads(threads):
+        if cache is not None:
+            settings = {
+                "what": "features", "recipe": _RECIPE, "backbone": backbone, "size": side, "flips": flips, "weights": weights,
+            }  # fmt: skip
+            return _cached(source, compute, cache, device.width, settings, batch, progress)
+        features = np.empty((len(source), device.width), dtype=np.float32)
+        for start in range(0, len(source), batch):
+            rows = np.arange(start, min(start + batch, len(source)))
+            features[rows] = compute(rows)
+            if progress is not None:
+                progress(int(rows[-1]) + 1, len(source), "images computed")
+    return features
+
+
+def _cached(
+    source: Any,
+    compute: Callable[[NDArray[np.int64]], NDArray[np.float32]],
+    folder: Path,
+    width: int,
+    settings: dict[str, Any],
+    batch: int,
+    progress: Progress | None,
+) -> NDArray[np.float32]:
+    from steelyard.images.cache import cached_rows
+    from steelyard.images.files import content_id
+
+    def ask(ids: Any, given: Callable[[NDArray[np.int64]], NDArray[np.float32]]) -> NDArray[np.float32]:
+        return cached_rows(
+            folder,
+            ids,
+            given,
+            row_shape=(width,),
+            dtype=np.float32,
+            settings=settings,
+            progress=progress,
+            batch=batch,
+        )
+
+    if _is_catalog(source):
+        return ask(source.ids, compute)
+    ids = [
+        content_id(repr(picture.shape).encode(), np.ascontiguousarray(picture).tobytes())
+        for picture in source
+    ]
+    # A catalog has every picture once; an array may repeat one.
+    once, first, back = np.unique(ids, return_index=True, return_inverse=True)
+    return np.asarray(ask(once, lambda rows: compute(first[rows]))[back])
+
+
+class _Extractor:
+    """A frozen backbone that hands out what its blocks saw."""
+
+    def __init__(self, backbone: str, weights: str, side: int, flips: bool) -> None:
+        import torch
+
+        from steelyard.ranker.backbones import build, pixels_of
+
+        stages, _ = build(backbone, weights=weights, image_size=side)
+        self.stages = stages.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.pixels, self.flips = pixels_of(backbone), flips
+        self.width = self.rows(np.zeros((1, side, side, 3), dtype=np.uint8)).shape[1]
+
+    def rows(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Features of pictures of one size, shape (B, D)."""
+        import torch
+
+        with torch.inference_mode():
+            x = self.pixels.normalise(torch.from_numpy(np.ascontiguousarray(images)))
+            # Height is dimension 2, width 3.
+            views = [x, x.flip(3), x.flip(2), x.flip(2, 3)] if self.flips else [x]
+            mean = sum(self._averages(view) for view in views) / len(views)
+            return np.asarray(mean.numpy(), dtype=np.float32)  # type: ignore[union-attr]
+
+    def _averages(self, x: torch.Tensor) -> torch.Tensor:
+        """Averages over the positions behind every activation and block, shape (B, D)."""
+        import torch
+        from torch import nn
+
+        x = x.contiguous(memory_format=torch.channels_last)
+        seen = []
+        for stage in self.stages:
+            x = stage(x)
+            # A convolution or a norm on its own is half a block; a pooled map has nothing new to say.
+            half = isinstance(stage, (nn.Conv2d, nn.BatchNorm2d))
+            if x.ndim == 4 and x.shape[2] * x.shape[3] > 1 and not half:
+                seen.append(x.mean(dim=(2, 3)))
+        return torch.cat(seen or [x.flatten(1)], dim=1)
+
+
+def _is_catalog(source: Any) -> bool:
+    return hasattr(source, "read") and hasattr(source, "ids")
+
+
+def _reader(source: Any) -> Callable[[int], NDArray[np.uint8]]:
+    """How to get picture i."""
+    if _is_catalog(source):
+        return source.read  # type: ignore[no-any-return]
+    if isinstance(source, np.ndarray) and source.ndim != 4:
+        raise RankerError(f"pictures have the shape (N, height, width, 3), not {source.shape}")
+    for k, picture in enumerate(source[:1] if isinstance(source, np.ndarray) else source):
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise RankerError(
+                f"picture {k} is {picture.dtype} of {picture.shape}; expected uint8 RGB (height, width, 3)"
+            )
+    return lambda row: source[row]
+
+
+@lru_cache(maxsize=2)
+def _extractor(backbone: str, weights: str, side: int, flips: bool) -> _Extractor:
+    """Kept for the next picture: making the network takes longer than a few pictures do."""
+    return _Extractor(backbone, weights, side, flips)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    if count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,129 @@
+"""Feature extraction: against the network run by hand, and by its symmetries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from steelyard.errors import RankerError
+from steelyard.ranker import features
+from steelyard.ranker.backbones import load_lite
+from steelyard.ranker.features import extract
+
+
+@pytest.fixture(scope="module")
+def pictures() -> np.ndarray:
+    rng = np.random.default_rng(3)
+    coarse = rng.integers(0, 256, size=(5, 8, 8, 3), dtype=np.uint8)
+    return np.kron(coarse, np.ones((1, 8, 8, 1), dtype=np.uint8))  # 64 px, with structure
+
+
+class Album:
+    """What a catalog looks like from here; counts how often it is read."""
+
+    def __init__(self, pictures: np.ndarray) -> None:
+        self.pictures, self.reads = pictures, 0
+        self.ids = [f"{k:032x}" for k in range(len(pictures))]
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def read(self, row: int) -> np.ndarray:
+        self.reads += 1
+        return np.asarray(self.pictures[row])
+
+
+def test_averages_of_every_block_by_hand(pictures: np.ndarray) -> None:
+    network = load_lite("lite0", image_size=64)
+    x = ((torch.from_numpy(pictures).float() - 127) / 128).permute(0, 3, 1, 2)
+    expected = []
+    with torch.no_grad():
+        x = torch.nn.functional.relu6(network._bn0(network._conv_stem(x)))
+        expected.append(x.mean((2, 3)))
+        for block in network._blocks:
+            x = block(x)
+            expected.append(x.mean((2, 3)))
+        x = torch.nn.functional.relu6(network._bn1(network._conv_head(x)))
+        expected.append(x.mean((2, 3)))
+    found = extract(pictures, backbone="lite0", image_size=64, flips=False)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, torch.cat(expected, 1).numpy(), atol=1e-4)
+
+
+def test_mirror_images_have_the_same_features(pictures: np.ndarray) -> None:
+    rows = extract(pictures, backbone="lite0", image_size=64)
+    for turned in (pictures[:, ::-1], pictures[:, :, ::-1], pictures[:, ::-1, ::-1]):
+        np.testing.assert_allclose(extract(turned, backbone="lite0", image_size=64), rows, atol=1e-4)
+    other = extract(pictures, backbone="lite0", image_size=64, flips=False)
+    assert np.abs(other - rows).max() > 0.01
+
+
+def test_batch_size_and_source_do_not_matter(pictures: np.ndarray, tmp_path: Path) -> None:
+    whole = extract(pictures, backbone="lite0", image_size=64)
+    steps: list[tuple[int, int]] = []
+    single = extract(
+        Album(pictures),
+        backbone="lite0",
+        image_size=64,
+        batch=2,
+        progress=lambda done, total, text: steps.append((done, total)),
+    )
+    np.testing.assert_allclose(single, whole, atol=1e-4)
+    assert steps == [(2, 5), (4, 5), (5, 5)]
+    listed = extract(list(pictures), backbone="lite0", image_size=64)
+    np.testing.assert_array_equal(listed, whole)
+
+
+def test_a_cache_reads_every_image_once(pictures: np.ndarray, tmp_path: Path) -> None:
+    album = Album(pictures)
+    options = {"backbone": "lite0", "image_size": 64, "flips": False, "cache": tmp_path}
+    first = extract(album, **options)  # type: ignore[arg-type]
+    again = extract(album, **options)  # type: ignore[arg-type]
+    assert album.reads == 5
+    np.testing.assert_array_equal(first, again)
+    extract(album, **(options | {"flips": True}))  # type: ignore[arg-type]
+    assert album.reads == 10  # other settings, other rows
+    twice = np.concatenate([pictures, pictures[:2]])
+    rows = extract(twice, **options)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(rows[:2], rows[5:])
+    np.testing.assert_allclose(rows[:5], first, atol=1e-4)
+
+
+def test_any_size_goes_in_and_the_thread_count_comes_back(pictures: np.ndarray) -> None:
+    mixed = [pictures[0], pictures[1][:40, :30], np.tile(pictures[2], (2, 1, 1))]
+    before = torch.get_num_threads()
+    rows = extract(mixed, backbone="lite0", image_size=64, threads=1)
+    assert rows.shape[0] == 3
+    assert np.isfinite(rows).all()
+    assert torch.get_num_threads() == before
+
+
+def test_other_backbones_have_features_too(pictures: np.ndarray) -> None:
+    assert extract(pictures[:1], backbone="small", weights="none").shape[1] > 100
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (np.zeros((2, 8, 8), dtype=np.uint8), "shape"),
+        (np.zeros((2, 8, 8, 3)), "float64"),
+        ([np.zeros((8, 8, 3), dtype=np.uint8), np.zeros((8, 8, 4), dtype=np.uint8)], "picture 1"),
+    ],
+)
+def test_what_is_no_picture_is_named(source: object, message: str) -> None:
+    with pytest.raises(RankerError, match=message):
+        extract(source, backbone="lite0", image_size=64)  # type: ignore[arg-type]
+    with pytest.raises(RankerError, match="lite9"):
+        extract(np.zeros((1, 8, 8, 3), dtype=np.uint8), backbone="lite9")
+
+
+def test_importing_does_not_load_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, steelyard.ranker.features; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert features.__all__ == ["extract"]
