@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +68,6 @@ def _versions() -> list[Finding]:
         Finding("steelyard", "ok", __version__),
         Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
     ]
-    if sys.version_info < (3, 10):  # pragma: no cover - the package does not install there
-        found.append(Finding("python", "problem", "older than 3.10", "install Python 3.10 or newer"))
     for name in _REQUIRED:
         try:
             found.append(Finding(name, "ok", importlib.metadata.version(name)))
