@@ -44,6 +44,7 @@ def folds(
     k: int = 5,
     seed: int = 0,
     same: ArrayLike | None = None,
+    same_by: str = "perceptual hash",
 ) -> list[Split]:
     """Deal n images into k folds.
 
@@ -58,6 +59,7 @@ def folds(
         k: number of folds, at least 3.
         seed: the order in which equals are dealt.
         same: near-duplicate label of each image (`images.similar.near_duplicates`); None to treat all as different.
+        same_by: how those were found, for the note.
 
     Returns:
         k splits; split f tests on part f.
@@ -67,7 +69,7 @@ def folds(
     """
     if k < 3:
         raise ExperimentError(f"train, validation and test need at least 3 folds, not {k}")
-    blocks, note = _blocks(groups, same, n)
+    blocks, note = _blocks(groups, same, n, same_by)
     count = int(blocks.max()) + 1 if n else 0
     if count < k:
         what = "groups" if groups is not None else "images (near-duplicates count once)"
@@ -112,7 +114,9 @@ def check_split(
                 seen[label] = name
 
 
-def _blocks(groups: ArrayLike | Sequence[str] | None, same: ArrayLike | None, n: int) -> tuple[Rows, str]:
+def _blocks(
+    groups: ArrayLike | Sequence[str] | None, same: ArrayLike | None, n: int, same_by: str
+) -> tuple[Rows, str]:
     """Which images stay together: labels 0 … B−1, shape (n,), and the sentence that says so."""
     labels = []
     for name, given in (("groups", groups), ("near-duplicate labels", same)):
@@ -133,7 +137,7 @@ def _blocks(groups: ArrayLike | Sequence[str] | None, same: ArrayLike | None, n:
         if groups is not None:
             return labels[0], f"split by group: {int(labels[0].max(initial=-1)) + 1} groups, none in two sets"
         return labels[0], (
-            f"split by image: there are no groups; {repeated} clusters of near-duplicates (perceptual hash) were kept together"
+            f"split by image: there are no groups; {repeated} clusters of near-duplicates ({same_by}) were kept together"
         )
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -147,7 +151,7 @@ def _blocks(groups: ArrayLike | Sequence[str] | None, same: ArrayLike | None, n:
     blocks = np.unique(joined, return_inverse=True)[1].reshape(-1).astype(np.int64)
     return blocks, (
         f"split by group: {int(first.max()) + 1} groups, none in two sets; {repeated} clusters of near-duplicates "
-        "(perceptual hash) were kept together as well"
+        f"({same_by}) were kept together as well"
     )
 
 

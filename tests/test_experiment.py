@@ -86,7 +86,7 @@ def test_labels_are_counted_as_in_the_paper(finished: RunFolder) -> None:
     pool = 90
     one = table[(table["fold"] == 0)].set_index(["method", "round"])
     assert one.loc[("random", 0), "pairs"] == round(0.2 * pool)
-    assert one.loc[("ubs", 2), "pairs"] == round(0.2 * pool) + 2 * round(0.05 * pool)
+    assert one.loc[("ubs", 2), "pairs"] == round(0.3 * pool)
     assert one.loc[("baseline", 0), "pairs"] == one.loc[("baseline", 0), "images"] == round(0.3 * pool)
     assert one.loc[("all", 0), "pairs"] == one.loc[("all", 0), "images"] == pool
     assert one.loc[("conventional", 0), "pairs"] == 0

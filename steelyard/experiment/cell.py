@@ -158,7 +158,9 @@ class _Loop:
 
     def _next(self, posterior: Posterior | None, number: int) -> Pairs:
         """Pool pairs of a later round."""
-        many = round(self.method.s / 100 * self.pool)
+        # Rounded in sum, not round by round: after the last one it is r + sK of the pool to the pair.
+        share = self.method.r + self.method.s * number
+        many = round(share / 100 * self.pool) - len(self.pairs)
         return self._choose(self.method.name, posterior, many, _rng(self.cell, SELECT, number))
 
     def _choose(

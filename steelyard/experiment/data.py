@@ -56,7 +56,13 @@ class ExperimentData:
     def splits(self, config: ExperimentConfig) -> list[Split]:
         """The folds of an experiment."""
         return folds(
-            self.groups, self.grades, n=len(self), k=config.folds, seed=config.split_seed, same=self.same
+            self.groups,
+            self.grades,
+            n=len(self),
+            k=config.folds,
+            seed=config.split_seed,
+            same=self.same,
+            same_by="identical rows" if config.features else "perceptual hash",
         )
 
 

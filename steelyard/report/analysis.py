@@ -96,14 +96,15 @@ class Analysis:
     def last(self) -> pd.DataFrame:
         """Rows of `results` of each method's last round."""
         index = self.results.groupby(["method", *CELL], sort=False)["round"].idxmax()
-        return self.results.loc[index]
+        rows: pd.DataFrame = self.results.loc[index]
+        return rows
 
     @cached_property
     def last_outcomes(self) -> pd.DataFrame:
         """Test pairs as each method's last round orders them, with the grades."""
-        table = self.run.table("outcomes")
+        table: pd.DataFrame = self.run.table("outcomes")
         newest = table.groupby("method", sort=False)["round"].transform("max")
-        table = table[table["round"] == newest].copy()
+        table = table.loc[table["round"] == newest].copy()
         grade = self.images["grade"].to_numpy()
         table["first_worse"] = (grade[table["first"]] > grade[table["second"]]).astype(np.float64)
         return table
@@ -115,11 +116,10 @@ class Analysis:
 
     # ------------------------------------------------------------------ accuracy
 
-    def accuracy(self) -> pd.DataFrame:
-        """Mean and deviation over cells of each accuracy in the last round; index: method."""
+    def accuracy(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Mean and deviation over cells of each accuracy in the last round, by method and column."""
         columns = ["pairs", "images", "label_ratio", "overall", *self.neighbors, "neighboring"]
-        table = self.last.groupby("method", sort=False)[columns].agg(["mean", "std"])
-        return table.loc[[m for m in self.methods if m in table.index]]
+        return mean_and_deviation(self.last, self.methods, columns)
 
     def significance(self) -> dict[str, dict[str, tuple[float, bool]]]:
         """For each column, McNemar of `proposed` against each method on the pooled test pairs: Holm-corrected p, different.
@@ -167,7 +167,8 @@ class Analysis:
             cells=(column, "count"),
         )
         table["error"] = table["deviation"] / np.sqrt(table["cells"])
-        return table.reset_index()
+        flat: pd.DataFrame = table.reset_index()
+        return flat
 
     def efficiency(self) -> list[Efficiency]:
         """For each method with rounds, how few labels reach the accuracy of `all`; empty without `all`."""
@@ -200,7 +201,9 @@ class Analysis:
 
     def _last_scores(self, which: str) -> pd.DataFrame:
         table = self.scores[self.scores["set"] == which]
-        return table[table["round"] == table.groupby("method", sort=False)["round"].transform("max")]
+        newest = table.groupby("method", sort=False)["round"].transform("max")
+        rows: pd.DataFrame = table[table["round"] == newest]
+        return rows
 
     # ------------------------------------------------------------------ calibration
 
@@ -233,9 +236,10 @@ class Analysis:
 
     def _stated(self, method: str) -> pd.DataFrame:
         table = self.last_outcomes
-        return table[
+        rows: pd.DataFrame = table[
             (table["method"] == method) & (table["kind"] == "overall") & table["probability"].notna()
         ]
+        return rows
 
     # ------------------------------------------------------------------ what was asked
 
@@ -262,3 +266,15 @@ class Analysis:
     def pool_proportions(self) -> NDArray[np.float64]:
         """Share of each grade among all images."""
         return proportions(self.images["grade"].to_numpy(), len(self.grades))
+
+
+def mean_and_deviation(
+    table: pd.DataFrame, methods: list[str], columns: list[str]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean and standard deviation of columns over the rows of each method; NaN deviation of a single row."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for method in methods:
+        rows = table[table["method"] == method]
+        if len(rows):
+            found[method] = {c: (float(rows[c].mean()), float(rows[c].std())) for c in columns}
+    return found

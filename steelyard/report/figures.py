@@ -111,6 +111,7 @@ def render(
             metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
             canvas.savefig(stream, format=ending, metadata=metadata, dpi=200)
             files[ending] = stream.getvalue()
+            canvas.set_layout_engine("none")  # laid out once is enough, and the same in every format
     svg = files.pop("svg").decode()
     return Figure(name, title, caption, svg[svg.index("<svg") :], files)
 
@@ -422,7 +423,7 @@ def _reliability(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
 
     return render(
         "reliability",
-        "Are the stated probabilities right?",
+        "Stated probabilities and what came true",
         "Left: overall test pairs of the last round, by stated probability of the likelier order; on the line they are calibrated. Right: "
         "accuracy in fifths of growing posterior variance; a fall means that the variance knows where the errors are.",
         formats,
@@ -459,7 +460,6 @@ def _cost(analysis: Analysis, formats: tuple[str, ...], pair_seconds: float, gra
                     )  # fmt: skip
         axes[0].set(
             title=f"Comparisons only ({pair_seconds:g} s each)",
-            xlabel="hours of annotation",
             ylabel="overall accuracy",
         )
         axes[1].set(title=f"Images graded as well ({grade_seconds:g} s each)")

@@ -73,7 +73,7 @@ def page(
     text = environment.get_template("report.html").render(
         title=title, lead=lead, facts=facts, sections=shown, version=__version__
     )
-    return re.sub(r"(\d) ± (\d\.\d+)", r'\1 <span class="sd">± \2</span>', text)
+    return re.sub(r"(\d) ± (\d?\.\d+)", r'\1 <span class="sd">± \2</span>', text)
 
 
 def _unique_ids(figure: Figure) -> str:

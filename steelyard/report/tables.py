@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS, cost
 from steelyard.evaluate.significance import Interval
-from steelyard.report.analysis import SINGLE, Analysis
+from steelyard.report.analysis import Analysis, mean_and_deviation
 from steelyard.report.latex import latex_table
 
 __all__ = [
@@ -109,19 +109,20 @@ def accuracy_table(analysis: Analysis) -> Table:
     """Accuracy of relative labels, as in the paper: * marks what differs significantly from the proposed method."""
     table, tests = analysis.accuracy(), analysis.significance()
     columns = ["overall", *analysis.neighbors, "neighboring"]
-    best = {c: table[(c, "mean")].max() for c in columns}
+    best = {c: np.nanmax([found[c][0] for found in table.values()]) for c in columns}
     rows = []
-    for method in table.index:
-        cells = [method_name(method), f"{100 * table.loc[method, ('label_ratio', 'mean')]:.0f} %"]
+    for method, found in table.items():
+        cells = [method_name(method), f"{100 * found['label_ratio'][0]:.0f} %"]
         for column in columns:
-            mean, deviation = table.loc[method, (column, "mean")], table.loc[method, (column, "std")]
             star = "*" if tests.get(column, {}).get(method, (1.0, False))[1] else ""
-            cells.append(_measured(mean, deviation) + star + (" †" if mean == best[column] else ""))
+            cells.append(
+                _measured(*found[column]) + star + (" †" if found[column][0] == best[column] else "")
+            )
         rows.append(cells)
     folds, seeds = analysis.last["fold"].nunique(), analysis.last["seed"].nunique()
     heads = [" – ".join(analysis.about["neighbors"][n]) for n in analysis.neighbors]
     note = (
-        f"Mean ± standard deviation over {folds} folds × {seeds} seeds. * differs from {method_name(analysis.proposed)} "
+        f"Mean ± standard deviation over {folds} folds × {_count(seeds, 'seed')}. * differs from {method_name(analysis.proposed)} "
         "(McNemar's test on the pooled test pairs, Holm-corrected, p < 0.05). † highest in its column. "
         "Labels: comparisons as a share of training images"
         + (" (conventional: grades)." if "conventional" in analysis.methods else ".")
@@ -211,12 +212,8 @@ def classification_table(analysis: Analysis) -> Table | None:
     except ExperimentError:
         return None
     columns = ["precision", "recall", "f1", "kappa", "mae"]
-    stats = table.groupby("method", sort=False)[columns].agg(["mean", "std"])
-    rows = [
-        [method_name(m), *(_measured(stats.loc[m, (c, "mean")], stats.loc[m, (c, "std")]) for c in columns)]
-        for m in analysis.methods
-        if m in stats.index
-    ]
+    stats = mean_and_deviation(table, analysis.methods, columns)
+    rows = [[method_name(m), *(_measured(*found[c]) for c in columns)] for m, found in stats.items()]
     return Table(
         "classification",
         "Classification of the imbalanced test set",
@@ -235,7 +232,7 @@ def calibration_table(analysis: Analysis) -> Table:
         tau, rho = ranks.get(method, (float("nan"), float("nan")))
         if method in calibrations:
             c, u = calibrations[method], doubts[method]
-            stated = [f"{c.ece:.3f}", f"{c.brier:.3f}", _plain(u["variance"]), _plain(u["doubt"])]
+            stated = [_plain(c.ece), _plain(c.brier), _plain(u["variance"]), _plain(u["doubt"])]
         else:
             stated = ["–"] * 4
         rows.append([method_name(method), _plain(tau), _plain(rho), *stated])
@@ -252,19 +249,20 @@ def calibration_table(analysis: Analysis) -> Table:
 
 def interval_text(interval: Interval) -> str:
     """In percentage points: `+2.1 [+0.4, +3.8]`."""
-    return f"{100 * interval.difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
+    text = f"{100 * interval.difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
+    return text.replace("-", "−")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _measured(mean: float, deviation: float) -> str:
     if np.isnan(mean):
         return "–"
-    return f"{mean:.3f}" if np.isnan(deviation) else f"{mean:.3f} ± {deviation:.3f}"
+    return _plain(mean) if np.isnan(deviation) else f"{_plain(mean)} ± {_plain(deviation)}"
 
 
 def _plain(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
-
-
-def with_rounds(analysis: Analysis) -> list[str]:
-    """Methods that go round by round."""
-    return [m for m in analysis.methods if m.split(":")[0] not in SINGLE]
+    """Three digits, without the nought before the point, as in the paper."""
+    return "–" if np.isnan(value) else f"{value:.3f}".replace("0.", ".", 1).replace("-", "−")

@@ -151,14 +151,13 @@ def _lead(analysis: Analysis) -> str:
 
 
 def _facts(analysis: Analysis) -> list[tuple[str, str]]:
-    table = analysis.accuracy()["overall"]["mean"]
-    best = table.idxmax()
+    overall = {method: found["overall"][0] for method, found in analysis.accuracy().items()}
+    best = max(overall, key=lambda method: overall[method])
     return [
         ("methods", str(len(analysis.methods))),
         ("folds × seeds", f"{analysis.last['fold'].nunique()} × {analysis.last['seed'].nunique()}"),
         ("images", f"{analysis.about['data']['images']:,}"),
-        ("highest overall", f"{table.max():.3f}"),
-        ("by", method_name(str(best), short=True)),
+        (f"highest overall: {method_name(best, short=True)}", f"{overall[best]:.3f}"),
     ]
 
 
@@ -177,7 +176,7 @@ def _findings(analysis: Analysis) -> list[str]:
             if interval.high < 0
             else "not distinguishable from"
         )
-        ratio = 100 * shared.loc[method, ("label_ratio", "mean")]
+        ratio = 100 * shared[method]["label_ratio"][0]
         found.append(
             f"{method_name(method)}, with {ratio:.0f} % of the labels, is {verdict} {method_name(analysis.proposed)}: "
             f"{interval_text(interval)} points overall."

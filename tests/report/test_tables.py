@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from steelyard.errors import ExperimentError
+from steelyard.evaluate.significance import Interval, holm, mcnemar
+from steelyard.experiment.folder import RunFolder
+from steelyard.report.analysis import Analysis
+from steelyard.report.latex import latex_table, latex_text
+from steelyard.report.tables import (
+    accuracy_table,
+    calibration_table,
+    classification_table,
+    cost_table,
+    difference_table,
+    efficiency_table,
+    interval_text,
+    method_name,
+)
+
+
+@pytest.fixture(scope="module")
+def analysis(run: RunFolder) -> Analysis:
+    return Analysis(run)
+
+
+def test_accuracies_are_means_of_the_last_rounds(analysis: Analysis, run: RunFolder) -> None:
+    results = run.table("results")
+    last = results[(results["method"] == "ubs") & (results["round"] == 2)]
+    assert analysis.accuracy()["ubs"]["overall"][0] == pytest.approx(last["overall"].mean())
+    row = next(r for r in accuracy_table(analysis).rows if r[0] == "UBS (proposed)")
+    assert row[1] == "30 %"
+    assert row[2].startswith(f"{last['overall'].mean():.3f} ± {last['overall'].std():.3f}".replace("0.", "."))
+
+
+def test_stars_are_mcnemar_on_pooled_distinct_pairs_with_holm(analysis: Analysis, run: RunFolder) -> None:
+    outcomes = run.table("outcomes")
+    overall = outcomes[(outcomes["kind"] == "overall")]
+
+    def right(method: str) -> np.ndarray:
+        own = overall[overall["method"] == method]
+        own = own[own["round"] == own["round"].max()]
+        return own.sort_values(["fold", "seed", "first", "second"])["correct"].to_numpy()
+
+    others = [m for m in analysis.methods if m != "ubs"]
+    by_hand, different = holm([mcnemar(right("ubs"), right(m)).p_value for m in others])
+    found = analysis.significance()["overall"]
+    assert [found[m][0] for m in others] == pytest.approx(list(by_hand))
+    stars = {row[0]: "*" in row[2] for row in accuracy_table(analysis).rows}
+    assert [stars[method_name(m)] for m in others] == different.tolist()
+    assert not stars[method_name("ubs")]
+
+
+def test_differences_are_paired_by_cell(analysis: Analysis, run: RunFolder) -> None:
+    results = run.table("results").set_index(["method", "round", "fold", "seed"])["overall"].sort_index()
+    change = results.loc["random", 2] - results.loc["ubs", 2]
+    interval = analysis.paired("random", "ubs")
+    assert interval.difference == pytest.approx(change.mean())
+    assert interval.cells == 6
+    assert interval.low <= interval.difference <= interval.high
+    assert len(difference_table(analysis, "ubs").rows) == 5
+
+
+def test_costs_are_the_papers_arithmetic(analysis: Analysis, run: RunFolder) -> None:
+    results = run.table("results")
+    last = results[(results["method"] == "all")]
+    row = next(r for r in cost_table(analysis).rows if r[0] == "baseline (all data)")
+    assert row[4] == f"{(last['pairs'] + 20 * last['images']).mean():,.0f} s"
+    dear = next(
+        r for r in cost_table(analysis, pair_seconds=2, grade_seconds=0).rows if r[0].startswith("conv")
+    )
+    assert dear[4] == "0 s"
+
+
+def test_efficiency_says_when_all_data_is_reached(analysis: Analysis) -> None:
+    curves = analysis.curves()
+    goal = curves.loc[curves["method"] == "all", "mean"].iloc[0]
+    for e in analysis.efficiency():
+        own = curves[curves["method"] == e.method]
+        assert np.isnan(e.reached) == bool((own["mean"] < goal).all())
+    assert {row[0] for row in efficiency_table(analysis).rows} == {
+        method_name(e.method) for e in analysis.efficiency()
+    }
+
+
+def test_calibration_and_classification_cover_the_methods(analysis: Analysis) -> None:
+    rows = {row[0]: row for row in calibration_table(analysis).rows}
+    assert rows["conventional"][3:] == ["–"] * 4
+    assert rows["UBS (proposed)"][3].startswith(".")
+    grading = classification_table(analysis)
+    assert grading is not None
+    assert len(grading.rows) == len(analysis.methods)
+
+
+def test_another_method_can_be_the_proposed_one(run: RunFolder) -> None:
+    assert "random" not in Analysis(run, proposed="random").significance()["overall"]
+    with pytest.raises(ExperimentError, match="no method 'bald'"):
+        Analysis(run, proposed="bald")
+
+
+def test_markdown_csv_and_latex_hold_the_same_cells(analysis: Analysis, tmp_path: Path) -> None:
+    table = accuracy_table(analysis)
+    files = {path.suffix: path.read_text() for path in table.write(tmp_path)}
+    assert list(csv.reader(io.StringIO(files[".csv"])))[1:] == [list(row) for row in table.rows]
+    assert files[".md"].count("\n|") == len(table.rows) + 2
+    assert r"1\_2 \& more" in files[".tex"]
+    assert files[".tex"].count(r"\\") == len(table.rows) + 1
+
+
+def test_latex_text_is_harmless() -> None:
+    assert latex_text("50 % of a_b & c ± 1*") == r"50 \% of a\_b \& c $\pm$ 1$^*$"
+    text = latex_table("x", "Caption #1", ["a", "b"], [["x^2", "{y}"]], "note")
+    assert text.count("{") == text.count("}")
+    if shutil.which("pdflatex"):  # no part of CI; where there is a TeX, it has to compile
+        document = r"\documentclass{article}\usepackage{booktabs}\begin{document}" + text + r"\end{document}"
+        subprocess.run(
+            ["pdflatex", "-draftmode", "-halt-on-error", document], check=True, capture_output=True
+        )
+
+
+def test_names_and_intervals_read_well() -> None:
+    assert method_name("epig:start=spread:r=5") == "EPIG, start=spread, r=5"
+    assert method_name("ubs", short=True) == "UBS"
+    assert interval_text(Interval(-0.0123, -0.02, 0.004, 5)) == "−1.2 [−2.0, +0.4]"
