@@ -223,7 +223,8 @@ class StudyConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain dictionaries, as they stand in TOML and JSON."""
-        return _plain(asdict(self))
+        values: dict[str, Any] = _plain(asdict(self))
+        return values
 
     def save(self, path: Path) -> None:
         """Write as TOML, replacing the file in one step."""

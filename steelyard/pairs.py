@@ -132,7 +132,7 @@ class PairSet:
         keys = np.array(sorted(self._keys), dtype=np.int64)
         return np.stack([keys // max(self.size, 1), keys % max(self.size, 1)], axis=1)
 
-    def __contains__(self, pair: ArrayLike) -> bool:
+    def __contains__(self, pair: tuple[int, int]) -> bool:
         return bool(self.contains([pair])[0])
 
     def __len__(self) -> int:

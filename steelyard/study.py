@@ -532,7 +532,12 @@ class Study:
             raise StudyError(
                 f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
             )
-        return GradeScale.fit(self._newest_posterior().mean[rows], known[rows], len(names), method=method)
+        return GradeScale.fit(
+            self._newest_posterior().mean[rows],
+            known[rows],
+            len(names),
+            method,  # type: ignore[arg-type]  # checked there
+        )
 
     def suggest_grading(self, n: int = 10) -> list[str]:
         """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""

@@ -134,7 +134,7 @@ def experiment(
             command=shlex.join(["steelyard", *sys.argv[1:]]),
             progress=progress,
         )
-    results = run.results()
+    results = run.table("results")
     last = results.sort_values("round").groupby(["method", "fold", "seed"], as_index=False).last()
     means = (
         last.groupby("method")[["pairs", "images", "label_ratio", "overall", "neighboring"]]
@@ -191,10 +191,16 @@ def report(
 
     with progress_bar() as progress:
         written = write_report(source, output, progress=progress)
+    beside = written.with_name(f"{written.stem}_files")
     if as_json:
-        print_json({"report": str(output), "files": [str(path) for path in written]})
+        print_json(
+            {
+                "report": str(written),
+                "files": [str(path) for path in sorted(beside.rglob("*")) if path.is_file()],
+            }
+        )
     else:
-        out.print(f"{output} and {len(written)} files beside it", soft_wrap=True)
+        out.print(f"{written}, with figures and tables in {beside.name}/", soft_wrap=True)
 
 
 @app.command()

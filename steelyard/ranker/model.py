@@ -31,8 +31,13 @@ Progress = Callable[[int, int, str], None]
 class Ranker(Protocol):
     """What can be done with a fitted ranker."""
 
-    config: RankerConfig
-    metrics: dict[str, Any]
+    @property
+    def config(self) -> RankerConfig:
+        """Its settings."""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the fit."""
 
     def posterior(self, inputs: NDArray[Any], *, progress: Progress | None = None) -> Posterior:
         """Scores of any images, with their uncertainty."""
@@ -253,9 +258,12 @@ class NetworkRanker:
 
     def save(self, folder: Path) -> None:
         """Write weights and configuration; training checkpoints of the same folder are replaced."""
+        from torch.nn import Linear
+
         weights = {name: value.detach().cpu().numpy() for name, value in self.network.state_dict().items()}
         weights |= {"trained.pairs": self.pairs, "trained.answers": self.answers}
-        width = 0 if takes_pixels(self.config) else int(self.network.chain()[0].in_features)
+        first = self.network.chain()[0]
+        width = first.in_features if isinstance(first, Linear) else 0  # rows go straight into a linear layer
         extra = {
             "kind": "network", "ranker": asdict(self.config), "seed": self.seed, "metrics": self.metrics, "width": width,
         }  # fmt: skip
