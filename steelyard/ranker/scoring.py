@@ -134,6 +134,8 @@ def draw_scores(
     layers = masked_layers(network)
     if not layers:
         raise RankerError("this network has no dropout and so no draws; build it with dropout above 0")
+    if network.outputs != 1:
+        raise RankerError(f"draws are of scores; this network has {network.outputs} outputs")
     which = list(range(draws)) if isinstance(draws, int) else list(draws)
     if not which:
         raise RankerError(f"the number of draws T is 1 or more, not {draws}")
@@ -168,7 +170,7 @@ def draw_scores(
                 block_scores[place] = _finite(_joined(parts), f"draw {t}", start)
                 if progress is not None:
                     now = start * len(which) + (place + 1) * sum(sizes)
-                    progress(now, size * len(which), f"draw {place + 1} of {len(which)}")
+                    progress(now, max(size * len(which), now), f"draw {place + 1} of {len(which)}")
             scored.append(block_scores)
             start += sum(sizes)
     return np.concatenate(scored, axis=1) if scored else np.empty((len(which), 0))

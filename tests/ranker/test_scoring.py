@@ -127,6 +127,9 @@ def test_scores_that_are_not_finite_name_the_row() -> None:
 def test_what_cannot_be_is_named() -> None:
     with pytest.raises(RankerError, match="no dropout"):
         draw_scores(head(dropout=0.0), batches_of(ROWS, 50), draws=2, seed=0)
+    classifier = build_network(ranker_preset("features", head="mlp"), seed=0, width=10, outputs=3)
+    with pytest.raises(RankerError, match="3 outputs"):
+        draw_scores(classifier, batches_of(ROWS, 50), draws=2, seed=0)
     with pytest.raises(RankerError, match="not 0"):
         draw_scores(head(), batches_of(ROWS, 50), draws=0, seed=0)
     with pytest.raises(RankerError, match=r"not 0\.0"):
