@@ -77,11 +77,11 @@ def draw_traits(rng: np.random.Generator) -> Traits:
     warmth = rng.normal()
     cast = np.exp([0.04 * warmth, 0.03 * rng.normal(), -0.15 * warmth + 0.06 * rng.normal()])
     return Traits(
-        blood=float(np.clip(np.exp(rng.normal(-0.02, 0.24)), 0.55, 1.6)),
+        blood=float(np.clip(np.exp(rng.normal(-0.06, 0.20)), 0.55, 1.6)),
         bile=float(rng.gamma(1.2, 0.12)),
-        vessels=float(rng.uniform(0.75, 1.25)),
-        texture=float(rng.uniform(0.3, 1.3)),
-        lean=rng.normal(0, 0.14, 5),
+        vessels=float(rng.uniform(0.55, 1.35)),
+        texture=float(rng.uniform(0.3, 2.0)),
+        lean=rng.normal(0, 0.25, 5),
         cast=cast.astype(np.float32),
         gamma=float(rng.uniform(1.3, 1.65)),
         exposure=float(rng.normal(0, 0.25)),
@@ -89,7 +89,7 @@ def draw_traits(rng: np.random.Generator) -> Traits:
         noise=float(rng.uniform(0.003, 0.012)),
         window=str(rng.choice(["octagon", "octagon", "round", "square"])),
         inset=float(rng.uniform()),
-        field_of_view=float(rng.uniform(2.0, 2.7)),
+        field_of_view=float(rng.uniform(1.9, 2.45)),
         folds=int(rng.integers(2, 5)),
         triangular=float(rng.uniform(0.02, 0.14)),
         crest=float(rng.uniform(0.12, 0.28)),
@@ -123,30 +123,44 @@ def render(severity: float, traits: Traits, rng: np.random.Generator, size: int 
     lamp = rng.uniform(0, 2 * np.pi)
     shading = np.clip(1 + slope_x * np.float32(np.cos(lamp)) + slope_y * np.float32(np.sin(lamp)), 0.4, 1.7)
     window = _window(size, traits)
-    bright = float(np.quantile(tube.light[window > 0.5], 0.70))
+    # Exposure is automatic, so that brightness says nothing about the tissue.
+    bright = float(np.quantile((tube.light * albedo.mean(axis=2))[window > 0.5], 0.70))
     stops = traits.exposure + 0.2 * rng.normal()
-    light = tube.light * np.float32(1.20 * 2**stops / bright)
+    light = tube.light * np.float32(0.50 * 2**stops / bright)
     picture = albedo * (light * shading)[..., None] + (wet * np.minimum(2.5 * light, 1.5))[..., None]
     return _photograph(picture, window, traits, rng)
 
 
-def _tissue(severity: float, traits: Traits, tube: Tube, rng: np.random.Generator) -> tuple[Field, Field, Field]:
+def _tissue(
+    severity: float, traits: Traits, tube: Tube, rng: np.random.Generator
+) -> tuple[Field, Field, Field]:
     """Colour (size, size, 3), relief and highlights (size, size) of the wall in sight."""
     tiles = bank()
 
     def some(kind: Field, zoom: int = 1) -> Field:
         return read(kind[int(rng.integers(BANK))], tube.u, tube.v, rng, zoom)
 
-    vessels, spots, flecks, points = some(tiles.vessels), some(tiles.spots), some(tiles.spots), some(tiles.spots, 2)
-    grain, grain_2, ripple, ripple_2 = (some(t) for t in (tiles.grain, tiles.grain, tiles.ripple, tiles.ripple))
+    vessels, spots, flecks, points = (
+        some(tiles.vessels),
+        some(tiles.spots),
+        some(tiles.spots),
+        some(tiles.spots, 2),
+    )
+    grain, grain_2, ripple, ripple_2 = (
+        some(t) for t in (tiles.grain, tiles.grain, tiles.ripple, tiles.ripple)
+    )
     wave, wave_2, patch, patch_2 = (some(t) for t in (tiles.wave, tiles.wave, tiles.patch, tiles.patch))
-    vessel_s, red_s, grain_s, erosion_s, bleed_s = (severity + float(lean) for lean in traits.lean)
-    local = 0.25 * patch + 0.10 * wave  # inflammation is patchy: here further on, there behind
+    lean = traits.lean + rng.normal(0, 0.22, 5)
+    vessel_s, red_s, grain_s, erosion_s, bleed_s = (severity + float(ahead) for ahead in lean)
+    # Signs without disease: marks of suction and biopsy, single aphthae.
+    bleed_s += float(rng.uniform(0.4, 1.2)) if rng.random() < 0.12 else 0.0
+    erosion_s += float(rng.uniform(0.3, 0.9)) if rng.random() < 0.08 else 0.0
+    local = 0.32 * patch + 0.12 * wave  # inflammation is patchy: here further on, there behind
 
     # Vascular pattern and erythema.
     clear = 1 - smoothstep(vessel_s + local, 0.15, 1.75)
     seen = traits.vessels * vessels * clear * (0.3 + 0.7 * tube.detail)
-    erythema = 0.60 * smoothstep(red_s + 1.5 * local, 0.3, 2.8)
+    erythema = 0.85 * smoothstep(red_s + 1.5 * local, 0.2, 2.8)
     mottled = 0.13 * float(smoothstep(red_s, 0.6, 2.2)) * (grain + ripple) * tube.detail
     blood = traits.blood * (1 + 0.09 * patch_2 + 0.04 * wave_2) + 1.05 * seen + erythema + mottled
 
@@ -156,7 +170,7 @@ def _tissue(severity: float, traits: Traits, tube: Tube, rng: np.random.Generato
     erosion, halo = smoothstep(ragged, level, level + 0.25), smoothstep(ragged, level - 0.30, level)
 
     # Ulcers: large, irregular, by the share of the wall that they take.
-    share = float(np.interp(severity + 0.5 * traits.lean[3], [2.3, 2.6, 3.0, 3.6], [0, 0.04, 0.15, 0.42]))
+    share = float(np.interp(severity + 0.4 * float(lean[3]), [2.3, 2.6, 3.0, 3.6], [0, 0.03, 0.11, 0.30]))
     bed = patch_2 + 0.55 * wave + 0.32 * ripple_2 + 0.16 * grain_2
     edge = float(np.quantile(bed, 1 - share)) if share > 0 else 99.0
     ulcer, rim = smoothstep(bed, edge - 0.15, edge + 0.55), smoothstep(bed, edge - 0.5, edge)
@@ -164,14 +178,16 @@ def _tissue(severity: float, traits: Traits, tube: Tube, rng: np.random.Generato
     # Bleeding: pinpoint on touch, then pools that run.
     level = float(np.interp(bleed_s, [1.4, 1.8, 2.4, 3.0, 3.6], [1.40, 0.93, 0.72, 0.58, 0.50]))
     bleeding = smoothstep(points * (1 + 0.3 * ripple), level, level + 0.25)
-    share = float(np.interp(severity + 0.5 * traits.lean[4], [2.4, 2.8, 3.2, 3.6], [0, 0.015, 0.07, 0.15]))
+    share = float(np.interp(severity + 0.4 * float(lean[4]), [2.4, 2.8, 3.2, 3.6], [0, 0.03, 0.10, 0.20]))
     flow = patch + 0.6 * wave_2 + 0.25 * ripple
     edge = float(np.quantile(flow, 1 - share)) if share > 0 else 99.0
     pool = smoothstep(flow, edge - 0.1, edge + 0.9)
 
     blood = blood + 0.40 * halo + 0.45 * rim + 1.3 * bleeding + 3.2 * pool
     bile = traits.bile * (1 + 0.2 * patch_2) + np.float32(rng.gamma(1.0, 0.05))
-    colour = SCATTER * np.exp(-np.maximum(blood, 0.1)[..., None] * BLOOD - np.maximum(bile, 0)[..., None] * BILE)
+    colour = SCATTER * np.exp(
+        -np.maximum(blood, 0.1)[..., None] * BLOOD - np.maximum(bile, 0)[..., None] * BILE
+    )
     thick = np.clip(0.78 + 0.14 * wave_2 + 0.08 * ripple, 0.3, 0.95)
     fibrin = thick * np.maximum(erosion, ulcer) * (1 - 0.9 * pool) * (1 - 0.7 * bleeding)
     colour = _cover(colour, FIBRIN * (1.0 + 0.07 * wave_2 + 0.05 * ripple)[..., None], fibrin)
@@ -183,7 +199,7 @@ def _tissue(severity: float, traits: Traits, tube: Tube, rng: np.random.Generato
     colour = _cover(colour, dirt * (0.9 + 0.08 * ripple)[..., None], 0.8 * scraps)
 
     # Relief bends light: fine grain of an inflamed surface, swollen rims, sunken ulcers.
-    granular = 0.15 * traits.texture + 0.9 * float(smoothstep(grain_s, 0.7, 2.5))
+    granular = 0.18 * traits.texture + 0.8 * float(smoothstep(grain_s, 0.7, 2.5))
     relief = granular * (0.16 * grain + 0.30 * ripple) * tube.detail * (1 - 0.6 * ulcer)
     relief += 0.35 * wave * tube.detail + 0.5 * (rim - ulcer) + 0.25 * halo + 0.2 * erosion + 0.3 * scraps
     wet = _highlights(tube, ripple_2 + (0.3 + granular) * 0.8 * grain_2, wave_2, rng)
@@ -214,7 +230,7 @@ def _window(size: int, traits: Traits) -> Field:
         inside = np.minimum(0.497 - np.maximum(x, y), 0.50 + 0.06 * traits.inset - np.hypot(x, y))
     else:
         inside = 0.087 - np.hypot(np.maximum(x - 0.41, 0), np.maximum(y - 0.41, 0))
-    return np.clip(inside * size + 0.5, 0, 1).astype(np.float32)
+    return np.asarray(np.clip(inside * size + 0.5, 0, 1), np.float32)
 
 
 def _photograph(picture: Field, window: Field, traits: Traits, rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -222,7 +238,9 @@ def _photograph(picture: Field, window: Field, traits: Traits, rng: np.random.Ge
     size = picture.shape[0]
     axis = ((np.arange(size, dtype=np.float32) + 0.5) / size - 0.5) ** 2
     vignette = 1 - np.float32(rng.uniform(0.2, 1.1)) * (axis[None, :] + axis[:, None])
-    picture = _soft(_moved(picture * vignette[..., None] * traits.cast, rng), 0.55)  # 0.55 pixel: the lens itself
+    picture = _soft(
+        _moved(picture * vignette[..., None] * traits.cast, rng), 0.55
+    )  # 0.55 pixel: the lens itself
     tone = (1 - np.exp(-1.6 * np.maximum(picture, 0))) ** np.float32(1 / traits.gamma)
     if traits.sharpness > 0.05:
         tone = tone + np.float32(traits.sharpness) * (tone - _soft(tone, size / 110))
@@ -232,10 +250,10 @@ def _photograph(picture: Field, window: Field, traits: Traits, rng: np.random.Ge
 
 def _moved(picture: Field, rng: np.random.Generator) -> Field:
     """Most pictures are sharp; some are out of focus, some were taken while the endoscope moved."""
-    kind, amount = rng.random(), picture.shape[0] / 128 * rng.gamma(2.0, 0.4)
-    if kind < 0.16:
+    kind, amount = rng.random(), picture.shape[0] / 128 * min(rng.gamma(2.0, 0.4), 2.0)
+    if kind < 0.20:
         return _soft(picture, amount)
-    if kind < 0.28:
+    if kind < 0.32:
         turn = rng.uniform(0, 2 * np.pi)
         steps = [(s * np.sin(turn), s * np.cos(turn), 0) for s in np.linspace(-1.6, 1.6, 5) * amount]
         shifted = [ndimage.shift(picture, step, order=1, mode="nearest", prefilter=False) for step in steps]

@@ -21,7 +21,7 @@ __all__ = ["PAPER_SHARES", "WORST", "SyntheticImages", "draw", "severities", "wr
 
 PAPER_SHARES = (0.65, 0.19, 0.14, 0.02)
 WORST = 3.6
-_HAND = 0.12  # deviation of the grader's hand, in units of a grade
+_HAND = 0.15  # deviation of the grader's hand, in units of a grade
 _PATIENT = 0.4  # share of the variance of severity that is the patient's
 _BATCH = 8
 # What a child seed is for; part of every stream, so that no two of them ever meet.
@@ -131,7 +131,9 @@ def severities(
     rng = _stream(seed, _PLAN)
     patient = np.concatenate([np.arange(patients), rng.integers(patients, size=n - patients)])
     rng.shuffle(patient)
-    inflamed = np.sqrt(_PATIENT) * rng.normal(size=patients)[patient] + np.sqrt(1 - _PATIENT) * rng.normal(size=n)
+    inflamed = np.sqrt(_PATIENT) * rng.normal(size=patients)[patient] + np.sqrt(1 - _PATIENT) * rng.normal(
+        size=n
+    )
     rank = np.empty(n)
     rank[np.argsort(inflamed)] = np.arange(n) + rng.uniform(size=n)
     # Monotone and smooth, so that the density has no step at a cut and noise leaks both ways alike.
@@ -192,7 +194,9 @@ def _draw_batch(
     from steelyard.images.mucosa import draw_traits, render
 
     pictures = [
-        render(float(s), draw_traits(_stream(seed, _TRAITS, int(p))), _stream(seed, _PICTURE, first + i), size)
+        render(
+            float(s), draw_traits(_stream(seed, _TRAITS, int(p))), _stream(seed, _PICTURE, first + i), size
+        )
         for i, (s, p) in enumerate(zip(severity, patient, strict=True))
     ]
     return np.stack(pictures)

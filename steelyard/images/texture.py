@@ -85,7 +85,7 @@ def read(tile: Field, u: Field, v: Field, rng: np.random.Generator, zoom: int = 
     return upper
 
 
-def smoothstep(x: Field | float, low: float, high: float) -> Field:
+def smoothstep(x: NDArray[np.floating] | float, low: float, high: float) -> Field:
     """0 up to `low`, 1 from `high`, smooth in between."""
     t = np.clip((np.asarray(x, np.float32) - np.float32(low)) * np.float32(1 / (high - low)), 0, 1)
     return np.asarray(t * t * (3 - 2 * t), np.float32)
@@ -96,7 +96,7 @@ def _noise(rng: np.random.Generator, fine: float, coarse: float) -> Field:
     k = 2 * np.pi * np.hypot(np.fft.fftfreq(TILE)[:, None], np.fft.rfftfreq(TILE)[None, :])
     band = np.exp(-((k * fine) ** 2) / 2) * (1 - np.exp(-((k * coarse) ** 2) / 2))
     field = np.fft.irfft2(np.fft.rfft2(rng.normal(size=(TILE, TILE))) * band, s=(TILE, TILE))
-    return ((field - field.mean()) / field.std()).astype(np.float32)
+    return np.asarray((field - field.mean()) / field.std(), np.float32)
 
 
 def _vessels(rng: np.random.Generator) -> Field:
@@ -113,7 +113,7 @@ def _vessels(rng: np.random.Generator) -> Field:
         place = place + np.stack([np.sin(heading), np.cos(heading)])
         y, x = place.astype(int) % TILE
         layers[order, y, x] = 1
-        fork = (rng.random(left.size) < np.array([1 / 20, 1 / 22, 1 / 28, 0])[order])
+        fork = rng.random(left.size) < np.array([1 / 20, 1 / 22, 1 / 28, 0])[order]
         turn = rng.choice([-1, 1], left.size) * rng.uniform(0.4, 1.1, left.size)
         child = order[fork] + 1
         place = np.concatenate([place, place[:, fork]], axis=1)
@@ -122,7 +122,13 @@ def _vessels(rng: np.random.Generator) -> Field:
         left = np.append(left - 1, lives[child] * rng.uniform(0.4, 1.0, child.size))
         order = np.append(order, child)
         alive = left > 0
-        place, heading, bend, left, order = place[:, alive], heading[alive], bend[alive], left[alive], order[alive]
+        place, heading, bend, left, order = (
+            place[:, alive],
+            heading[alive],
+            bend[alive],
+            left[alive],
+            order[alive],
+        )
     tile = np.zeros((TILE, TILE), np.float32)
     for layer, width, depth in zip(layers, (1.3, 1.0, 0.75, 0.6), (1.0, 0.72, 0.5, 0.38), strict=True):
         line = ndimage.gaussian_filter(layer, width, mode="wrap") * (width * 2.5)

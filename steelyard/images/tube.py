@@ -52,24 +52,26 @@ def look(
         rng: where it points and how the folds lie.
     """
     axis = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
-    rays = _rays(*np.meshgrid(axis, axis), field_of_view)
+    x, y = np.meshgrid(axis, axis)
+    rays = _rays(x, y, field_of_view)
     # Down the lumen, or at the wall with the lumen near or beyond the edge of the picture.
     down = rng.random() < 0.6
-    away, heading = (abs(rng.normal(0, 0.16)) if down else rng.uniform(0.36, 0.56)), rng.uniform(0, 2 * np.pi)
+    away = abs(rng.normal(0, 0.16)) if down else rng.uniform(0.75, 1.05) / field_of_view
+    heading = rng.uniform(0, 2 * np.pi)
     centre = away * np.array([np.cos(heading), np.sin(heading)])
     radius = rng.uniform(0.24, 0.44) if down else rng.uniform(0.16, 0.40)
     bend, squeeze = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 0.78)
     corner, oval = rng.uniform(0, 2 * np.pi, 2)
-    oblong = rng.uniform(0.0, 0.16)
+    oblong = float(rng.uniform(0.0, 0.16))
 
     rho, theta, angle_at, ridge = [], [], [], []
     for _ in range(max(1, folds) + 1):
         off, turn = _about(rays, centre, field_of_view)
-        twist = 0.3 * rng.normal()
+        twist = 0.3 * float(rng.normal())
         shape = 1 + triangular * np.cos(3 * (turn - np.float32(corner + twist)))
         shape += oblong * np.cos(2 * (turn - np.float32(oval + twist)))
         shape += 0.02 * np.cos(5 * turn + np.float32(rng.uniform(0, 6)))
-        angle = field_of_view * radius
+        angle = float(field_of_view * radius)
         rho.append(off / (np.float32(angle) * shape))
         theta.append(turn)
         angle_at.append(angle)
@@ -104,7 +106,7 @@ def look(
     around = np.where(within, theta[-1], around)
     shade = np.where(within, 0.2 + 0.8 * np.clip(rho[-1], 0, 1) ** 2, shade)
 
-    off_axis = np.clip(off_axis, 0.06, 2.6).astype(np.float32)
+    off_axis = np.clip(off_axis, 0.06, 2.75).astype(np.float32)
     far = (wall / np.sin(off_axis)).astype(np.float32)
     texel = np.float32(TILE / (2 * np.pi))
     v = np.asarray(far * np.cos(off_axis) * texel, np.float32)
@@ -123,7 +125,7 @@ def look(
     )
 
 
-def _rays(x: Field, y: Field, field_of_view: float) -> Field:
+def _rays(x: NDArray[np.floating], y: NDArray[np.floating], field_of_view: float) -> Field:
     """Unit line of sight of points in the picture, shape (3, …): as wide-angle lenses do, angle grows with radius."""
     radius = np.hypot(x, y)
     tilt = radius * np.float32(field_of_view)
@@ -133,7 +135,7 @@ def _rays(x: Field, y: Field, field_of_view: float) -> Field:
 
 def _about(rays: Field, centre: NDArray[np.float64], field_of_view: float) -> tuple[Field, Field]:
     """Angle of each ray off the direction of a point in the picture, and around it."""
-    forward = _rays(np.float32(centre[:1]), np.float32(centre[1:]), field_of_view)[:, 0]
+    forward = _rays(centre[:1], centre[1:], field_of_view)[:, 0]
     across = np.array([forward[2], 0, -forward[0]], np.float32)
     across /= np.linalg.norm(across)
     frame = np.stack([forward, across, np.cross(forward, across)])
