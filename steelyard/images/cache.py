@@ -84,7 +84,7 @@ def cached_rows(
 
     Args:
         folder: where caches are kept.
-        ids: the images, each once.
+        ids: the images.
         compute: given positions in `ids`, shape (b,), returns rows of shape (b, *row_shape). Called for missing rows.
         row_shape: shape of one row.
         dtype: of the rows.
@@ -106,6 +106,8 @@ def cached_rows(
     store = _Rows(Path(folder), tuple(int(n) for n in row_shape), np.dtype(dtype), settings)
     failures: list[tuple[int, ImageError]] = []
     todo = store.missing(keys)
+    if len(todo):  # an id that is given twice is computed once
+        todo = todo[np.sort(np.unique(keys[todo], return_index=True)[1])]
     total = len(todo)
     if total:
         store.prepare()
@@ -211,8 +213,7 @@ class _Rows:
         self.count = 0
         self._parts: list[NDArray[np.bytes_]] = []
         self._others: set[bytes] = set()
-        self.refresh()
-        self._others.clear()
+        self._add(self._read_new())
 
     @property
     def known(self) -> NDArray[np.bytes_]:
@@ -222,37 +223,41 @@ class _Rows:
         return self._parts[0]
 
     def refresh(self) -> None:
-        """Read the ids that others have added since."""
+        """See what others have added since."""
+        added = self._read_new()
+        self._add(added)
+        self._others.update(added.tolist())
+
+    def _read_new(self) -> NDArray[np.bytes_]:
         path = self.folder / "ids.dat"
         size = path.stat().st_size if path.exists() else 0
         more = size // _ID.itemsize - self.count
         if more <= 0:
-            return
+            return np.empty(0, dtype=_ID)
         with path.open("rb") as file:
             file.seek(self.count * _ID.itemsize)
             added = np.frombuffer(file.read(more * _ID.itemsize), dtype=_ID)
         # After a power cut a file system may show zeros where nothing was written yet.
-        added = added[: int(np.argmax(added == b""))] if (added == b"").any() else added
-        self._add(added)
-        self._others.update(added.tolist())
+        empty = added == b""
+        return added[: int(np.argmax(empty))] if empty.any() else added
 
     def not_by_others(self, keys: NDArray[np.bytes_]) -> NDArray[np.bool_]:
         """Which of the keys nobody else has added since this cache was opened."""
         return np.fromiter((key not in self._others for key in keys.tolist()), dtype=bool, count=len(keys))
 
     def _add(self, keys: NDArray[np.bytes_]) -> None:
-        self._parts.append(keys)
-        self.count += len(keys)
+        if len(keys):
+            self._parts.append(keys)
+            self.count += len(keys)
 
     def places(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """For each key its row in the file, −1 where it has none."""
         known = self.known
-        n = min(len(keys), len(known))
-        if np.array_equal(keys[:n], known[:n]):  # the usual case: the same catalog, complete or not yet
-            rows = np.full(len(keys), -1, dtype=np.int64)
-            rows[:n] = np.arange(n)
-            return rows
-        order = np.argsort(known, kind="stable")
+        if not len(known):
+            return np.full(len(keys), -1, dtype=np.int64)
+        if np.array_equal(keys, known[: len(keys)]):  # the usual case, and the only one without sorting
+            return np.arange(len(keys))
+        order = np.argsort(known)
         rows = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(order) - 1)]
         return np.where(known[rows] == keys, rows, -1)
 
@@ -328,11 +333,6 @@ def _keys(ids: Sequence[str] | NDArray[np.str_] | Strings) -> NDArray[np.bytes_]
             for id in map(str, ids)
         )
         keys = np.array(list(plain), dtype=_ID)
-    if len(np.unique(keys)) != len(keys):
-        values, counts = np.unique(keys, return_counts=True)
-        raise CatalogError(
-            f"id '{values[counts > 1][0].decode()}' is asked for twice; ids are given once each"
-        )
     return keys
 
 

@@ -490,7 +490,7 @@ class Catalog:
 
     def _sorted(self) -> NDArray[np.int64]:
         if self._order is None:
-            self._order = np.argsort(self._keys, kind="stable").astype(np.int64)
+            self._order = np.argsort(self._keys).astype(np.int64)
         return self._order
 
     def _file(self, row: int) -> tuple[Path, int]:

@@ -102,6 +102,12 @@ class TestRows:
         again = get(tmp_path, ids[::-1], lambda _: pytest.fail("was cached"))
         assert again[:, 0].tolist() == [3, 2, 1, 0]
 
+    def test_an_id_twice_is_computed_once(self, tmp_path: Path) -> None:
+        ids = ids_of(3) + ids_of(2)
+        compute = Counting(ids)
+        assert get(tmp_path, ids, compute)[:, 0].tolist() == [0, 1, 2, 0, 1]
+        assert compute.asked == [[0, 1, 2]]
+
     def test_no_ids(self, tmp_path: Path) -> None:
         assert get(tmp_path, [], lambda _: pytest.fail("nothing to compute")).shape == (0, 3)
 
@@ -122,10 +128,6 @@ class TestRows:
 
 
 class TestMistakes:
-    def test_an_id_twice(self, tmp_path: Path) -> None:
-        with pytest.raises(CatalogError, match="asked for twice"):
-            get(tmp_path, ids_of(3) + ids_of(1), Counting(ids_of(3)))
-
     def test_a_wrong_shape(self, tmp_path: Path) -> None:
         with pytest.raises(CatalogError, match=r"\(5, 4\), expected \(5, 3\)"):
             get(tmp_path, ids_of(5), lambda p: np.zeros((len(p), 4), np.float32))
