@@ -242,7 +242,12 @@ class _Problem:
 
     def climb(self, at: Floats, precision: float, tolerance: float) -> Floats:
         """Newton with backtracking until the gradient vanishes, relative to the number of answers."""
-        small = tolerance * (1.0 + float(self.share.sum()) + 2 * self.grade_weight * len(self.grades))
+        length = (
+            float(np.sqrt(np.mean(np.square(self.z)) * self.size)) if self.z.any() else 1.0
+        )  # slopes grow with it
+        small = (
+            tolerance * length * (1.0 + float(self.share.sum()) + 2 * self.grade_weight * len(self.grades))
+        )
         value = self.value(at, precision)
         for _ in range(200):
             gradient, hessian = self.derivatives(at, precision)

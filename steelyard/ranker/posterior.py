@@ -12,8 +12,9 @@ computed until it is asked for; then in blocks, so that the rows may be a memory
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
 
-__all__ = ["Kind", "Posterior"]
+__all__ = ["Kind", "Posterior", "blocks"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["draws", "closed_form", "laplace"]
@@ -351,9 +352,7 @@ class Posterior:
         return np.asarray(left - self.features_N_D[index[:, 1]], dtype=np.float64)
 
     def _blocks(self) -> Iterator[slice]:
-        step = max(1, _BLOCK // max(1, self.features_N_D.shape[1]))
-        for start in range(0, len(self), step):
-            yield slice(start, start + step)
+        return blocks(self.features_N_D, _BLOCK)
 
     def _pairs(self, pairs: ArrayLike) -> NDArray[np.int64]:
         index = np.asarray(pairs)
@@ -371,6 +370,18 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.kind}, {len(self)} images, {len(self.weights_D)} weights)"
+
+
+def blocks(rows: NDArray[Any], numbers: int) -> Iterator[slice]:
+    """Slices of so many numbers each; what was read of a memory map is given back to the system after each."""
+    step = max(1, numbers // max(1, rows.shape[1]))
+    mapped = getattr(rows, "_mmap", None)
+    for start in range(0, len(rows), step):
+        yield slice(start, start + step)
+        if mapped is not None and hasattr(
+            mapped, "madvise"
+        ):  # pages stay in the system's cache, but not in our memory
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _climb(mean: float, spread: float, answer: float, tau: float) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from steelyard.errors import RankerError
+from steelyard.ranker.posterior import blocks
 
 __all__ = ["Kernel", "Reduction"]
 
@@ -114,12 +115,11 @@ class Reduction:
                 f"the ranker was fitted on {len(self.center_F)} features an image, not on {rows.shape[1:]}"
             )
         reduced = np.empty((len(rows), self.size), dtype=np.float32)
-        step = max(1, _BLOCK // rows.shape[1])
-        for start in range(0, len(rows), step):
-            block = np.asarray(rows[start : start + step], dtype=np.float64)
-            _check_finite(block, start)
+        for part in blocks(rows, _BLOCK):
+            block = np.asarray(rows[part], dtype=np.float64)
+            _check_finite(block, part.start)
             linear = (block - self.center_F) * self.scale_F @ self.basis_F_K
-            out = reduced[start : start + step]
+            out = reduced[part]
             out[:, : linear.shape[1]] = linear
             if len(self.landmarks_M_K):
                 out[:, linear.shape[1] :] = self._kernel(linear) @ self.mix_M_D

@@ -260,6 +260,15 @@ def test_odd_data(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(constant.posterior(np.ones((10, 4))).mean, 0.0, atol=1e-6)
 
 
+def test_the_scale_of_features_does_not_matter(rng: np.random.Generator) -> None:
+    features, pairs, answers, _ = answered(rng)
+    one = plain(features, pairs, answers).posterior(features)
+    for factor in (1e-4, 1e6):
+        other = plain(features * factor, pairs, answers).posterior(features * factor)
+        np.testing.assert_allclose(other.mean, one.mean, rtol=0.02, atol=0.02)
+        np.testing.assert_allclose(other.variance, one.variance, rtol=0.02)
+
+
 def test_a_repeated_answer_counts_as_its_weight(rng: np.random.Generator) -> None:
     features, pairs, answers, _ = answered(rng)
     twice = plain(
