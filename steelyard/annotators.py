@@ -29,6 +29,7 @@ __all__ = [
     "TiringAnnotator",
     "annotator_names",
     "make_annotator",
+    "parse_annotator",
 ]
 
 Floats = NDArray[np.float64]
@@ -260,6 +261,28 @@ def make_annotator(name: str, values: ArrayLike, **options: Any) -> Annotator:
     close = difflib.get_close_matches(name, annotator_names(), n=1)
     hint = f" – did you mean '{close[0]}'?" if close else ""
     raise ConfigError(f"unknown annotator '{name}'{hint}; there are {', '.join(annotator_names())}")
+
+
+def parse_annotator(spec: str) -> tuple[str, dict[str, float]]:
+    """A name and its options as people write them.
+
+    >>> parse_annotator("noisy:scale=0.3")
+    ('noisy', {'scale': 0.3})
+
+    Raises:
+        ConfigError: a part is no key=number.
+    """
+    name, *parts = spec.split(":")
+    options: dict[str, float] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        try:
+            options[key] = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            raise ConfigError(
+                f"'{part}' in annotator '{spec}' is no option; options look like scale=0.3"
+            ) from None
+    return name, options
 
 
 def _check_options(name: str, options: dict[str, Any], *kinds: type) -> None:

@@ -44,6 +44,7 @@ from steelyard.store.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steelyard.annotators import Annotator
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
 
@@ -312,6 +313,30 @@ class Study:
             Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
             for p, id in zip(new, ids, strict=True)
         ]
+
+    def simulate(self, annotator: Annotator, n: int | None = None, *, name: str = "virtual") -> int:
+        """Let a virtual annotator answer the pairs that are up, for trials without people.
+
+        Args:
+            annotator: who knows the truth about every image of the catalog.
+            n: answers at the most; None answers everything that is up.
+            name: under which the answers are recorded.
+
+        Returns:
+            Answers given.
+        """
+        given = 0
+        while n is None or given < n:
+            pairs = self._lease(200 if n is None else min(200, n - given), name)
+            if not pairs:
+                break
+            rows = [self.catalog.rows_of([pair.left, pair.right]) for pair in pairs]
+            rng = np.random.default_rng([self.config.seed, self.store.last_seq(), 4])
+            for pair, label in zip(pairs, annotator.answer(rows, rng).tolist(), strict=True):
+                answer = Answer.CANNOT_JUDGE if np.isnan(label) else Answer.from_label(label)
+                self.tell(pair, answer, annotator=name, source="virtual")
+            given += len(pairs)
+        return given
 
     def _lease(self, n: int, annotator: str) -> list[Pair]:
         rng = np.random.default_rng([self.config.seed, self.store.last_seq(), 2])

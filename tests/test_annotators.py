@@ -16,6 +16,7 @@ from steelyard.annotators import (
     TiringAnnotator,
     annotator_names,
     make_annotator,
+    parse_annotator,
 )
 from steelyard.errors import ConfigError, PairError
 
@@ -134,3 +135,10 @@ def test_bad_arrays_are_said(tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text(text)
         with pytest.raises(PairError, match=message):
             ReplayAnnotator.from_csv(tmp_path / "a.csv", {"x": 0, "y": 1})
+
+
+def test_annotators_are_written_with_options_after_colons() -> None:
+    assert parse_annotator("perfect") == ("perfect", {})
+    assert parse_annotator("tiring:session=50:most=0.2") == ("tiring", {"session": 50, "most": 0.2})
+    with pytest.raises(ConfigError, match="'scale' in annotator 'noisy:scale' is no option"):
+        parse_annotator("noisy:scale")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import steelyard as sy
+from steelyard.annotators import PerfectAnnotator
 from steelyard.errors import StudyError
 from steelyard.study import Study, study_config
 
@@ -225,3 +226,15 @@ def test_only_the_newest_models_keep_their_rows(study: Study, severity: np.ndarr
     kept = [m.path for m in study.store.models() if (study.folder / m.path / "rows.npy").exists()]
     assert len(kept) == 2
     assert study.score() is not None
+
+
+def test_a_virtual_annotator_answers_what_is_up(study: Study) -> None:
+    annotator = PerfectAnnotator(study.known_grades())
+    assert study.simulate(annotator) == 0
+    study.propose(12)
+    assert study.simulate(annotator, 5) == 5
+    assert study.simulate(annotator) == 7
+    answers = study.store.effective_arrays()
+    grades = study.known_grades()
+    gap = np.sign(grades[answers.pairs[:, 0]] - grades[answers.pairs[:, 1]])
+    assert (answers.labels == (gap + 1) / 2).all()

@@ -163,6 +163,40 @@ def next_pairs(
 
 
 @app.command()
+def simulate(
+    study: StudyFolder,
+    n: Annotated[
+        int,
+        typer.Option("-n", "--number", min=0, help="Answers at the most; 0 answers all pairs that are up."),
+    ] = 0,
+    annotator: Annotated[
+        str,
+        typer.Option(
+            help="perfect, noisy, tie_prone, tiring or side_biased, with options as in noisy:scale=0.3."
+        ),
+    ] = "perfect",
+    as_json: AsJson = False,
+) -> None:
+    """Let a virtual annotator, who knows the grades, answer the pairs that are up: for trials without people."""
+    from steelyard.annotators import make_annotator, parse_annotator
+
+    name, options = parse_annotator(annotator)
+    with opened_study(study) as opened:
+        grades = opened.known_grades()
+        if (grades < 0).any():
+            raise ConfigError(
+                f"a virtual annotator needs the grade of every image; {int((grades < 0).sum())} have none"
+            )
+        given = opened.simulate(make_annotator(name, grades, **options), n or None, name=f"virtual-{name}")
+    if as_json:
+        print_json({"answers": given})
+    else:
+        out.print(
+            f"{given} pairs answered" if given else f"No pair is up; choose some with: steelyard next {study}"
+        )
+
+
+@app.command()
 def train(study: StudyFolder, as_json: AsJson = False) -> None:
     """Train the ranker on all answers so far."""
     with opened_study(study) as opened:
