@@ -198,6 +198,21 @@ def test_options_after_colons_reach_the_protocol_the_strategy_and_the_ranker(
     assert [row["pairs"] for row in rows] == [9, 18, 27]
 
 
+def test_annotators_err_alike_for_all_methods_and_tire_over_rounds(
+    matrix: dict[str, str], tmp_path: Path
+) -> None:
+    config = small(matrix, annotator="noisy:scale=0.5")
+    data = data_of(matrix, tmp_path, config)
+    said = [run_cell(Cell(method, 0, 0), data, config).asked[0] for method in ("random", "ubs")]
+    assert np.array_equal(said[0]["answer"], said[1]["answer"])
+    truth = (np.sign(data.grades[said[0]["first"]] - data.grades[said[0]["second"]]) + 1) / 2
+    assert not np.array_equal(said[0]["answer"], truth)
+    tired = small(matrix, annotator="tiring:stamina=0.001:most=1:scale=0.01")
+    asked = run_cell(Cell("random", 0, 0), data, tired).asked[-1]
+    truth = (np.sign(data.grades[asked["first"]] - data.grades[asked["second"]]) + 1) / 2
+    assert not np.array_equal(asked["answer"], truth)
+
+
 def test_a_network_head_runs_with_shared_first_weights(matrix: dict[str, str], tmp_path: Path) -> None:
     config = small(matrix, rounds=1, ranker={"head": "mlp", "hidden": 8, "epochs": 2}, draws=3, classify=True)
     data = data_of(matrix, tmp_path, config)
@@ -413,6 +428,8 @@ def test_a_planted_group_in_two_sets_stops_the_cell(matrix: dict[str, str], tmp_
         ({"seeds": 0}, "at least one seed"),
         ({"r": 120.0}, "r=120"),
         ({"jobs": -1}, "jobs 0 or more"),
+        ({"annotator": "noisi"}, "did you mean 'noisy'"),
+        ({"annotator": "noisy:sclae=1"}, "no option 'sclae'"),
         ({"ranker": {"componets": 3}}, "components"),
     ],
 )

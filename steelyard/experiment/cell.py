@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.accuracy import TestPairs, accuracy, correct, draw_test_pairs, neighbor_names
 from steelyard.evaluate.classification import classification
-from steelyard.experiment.answering import answer
 from steelyard.experiment.config import ExperimentConfig, Method, parse_method
 from steelyard.experiment.data import ExperimentData
 from steelyard.experiment.learner import classify_conventionally, make_learner
@@ -106,13 +105,16 @@ class _Loop:
         )
         self.ranker = config.ranker_config(**method.ranker)
         watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=_rng(cell, VALIDATION))
-        self.validation = (watched, answer(config.annotator, data.grades, watched, _rng(cell, VALIDATION, 1)))
+        said = config.make_annotator(data.grades).answer(watched, _rng(cell, VALIDATION, 1))
+        self.validation = (watched[~np.isnan(said)], said[~np.isnan(said)])
+        self.annotator = config.make_annotator(data.grades)  # one person for the whole cell, who may tire
         self.pool = len(split.train)
         self.taken = PairSet(
             self.pool
         )  # strategies count pool rows 0 … P−1 and cannot even name a test image
         self.pairs: Pairs = np.empty((0, 2), dtype=np.int64)  # catalog rows
         self.answers: Floats = np.empty(0)
+        self.learnt = np.empty(0, dtype=bool)
         self.result = CellResult()
 
     def run(self) -> CellResult:
@@ -126,7 +128,7 @@ class _Loop:
             select_s = time.perf_counter() - clock
             self._ask(chosen, number)
             clock = time.perf_counter()
-            learner.fit(self.pairs, self.answers)
+            learner.fit(self.pairs[self.learnt], self.answers[self.learnt])
             train_s = time.perf_counter() - clock
             clock = time.perf_counter()
             everything = learner.posterior(np.concatenate([self.split.train, self.split.test]))
@@ -136,7 +138,7 @@ class _Loop:
             times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
             self._measure(number, posterior, tested, times)
         if self.config.classify or (self.config.classify is None and self.ranker.head == "convex"):
-            learner.fit(self.pairs, self.answers, self._known_grades())
+            learner.fit(self.pairs[self.learnt], self.answers[self.learnt], self._known_grades())
             predicted = learner.posterior(self.split.test).mean
             # "rounding to the nearest grade, clipped to the valid grades"; half goes up
             grades = np.clip(np.floor(predicted + 0.5), 0, len(self.data.grade_names) - 1).astype(np.int64)
@@ -179,7 +181,9 @@ class _Loop:
         self.taken.add(chosen)
         pairs = self.split.train[chosen]
         check_leaks(pairs, self.split)
-        said = answer(self.config.annotator, self.data.grades, pairs, _rng(self.cell, ANSWERS, number))
+        said = self.annotator.answer(pairs, _rng(self.cell, ANSWERS, number))
+        judged = ~np.isnan(said)  # a pair that cannot be judged costs an answer and teaches nothing
+        self.learnt = np.concatenate([self.learnt, judged])
         self.pairs, self.answers = np.concatenate([self.pairs, pairs]), np.concatenate([self.answers, said])
         self.result.asked.append(
             {"round": number, "first": pairs[:, 0].copy(), "second": pairs[:, 1].copy(), "answer": said}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
 
 from steelyard.config import RankerConfig, ranker_preset
 from steelyard.errors import ConfigError
-from steelyard.experiment.answering import parse_options
+
+if TYPE_CHECKING:
+    from steelyard.annotators import Annotator
 
 __all__ = ["ExperimentConfig", "Method", "parse_method"]
 
@@ -38,7 +42,7 @@ class ExperimentConfig:
         rounds: K, rounds after the first.
         draws: T; only `draws` posteriors use it.
         start: how the first pairs are chosen.
-        annotator: who answers: `perfect`, or a name of `steelyard.annotators` with options after colons.
+        annotator: who answers, with options after colons: `perfect`, `noisy:scale=0.5`, … (`steelyard.annotators`).
         reselect: may images that were already compared be chosen again.
         classify: also learn grades and report classification; None does so where it costs nothing (convex head).
         test_pairs: at least this many overall test pairs, at most this many of each neighbour.
@@ -96,11 +100,19 @@ class ExperimentConfig:
             )
         for spec in self.methods:
             parse_method(spec, self)
+        self.make_annotator([0, 1])
 
     def ranker_config(self, **changes: Any) -> RankerConfig:
         """The ranker's settings, with some changed; `features` given as input need no backbone."""
         start = {"backbone": "none"} if self.features and self.preset == "quick" else {}
         return ranker_preset(self.preset, **{**start, "draws": self.draws, **self.ranker, **changes})
+
+    def make_annotator(self, grades: ArrayLike) -> Annotator:
+        """Somebody rested who answers from the grades of all images."""
+        from steelyard.annotators import make_annotator, parse_annotator
+
+        name, options = parse_annotator(self.annotator)
+        return make_annotator(name, grades, **options)
 
     def the_folds(self) -> tuple[int, ...]:
         """Folds to compute."""
@@ -198,3 +210,33 @@ def _check_name(name: str) -> None:
         get_strategy(name)
     except AcquireError as error:
         raise ConfigError(f"{error}; methods without rounds are {', '.join(SINGLE)}") from None
+
+
+def parse_options(spec: str) -> tuple[str, dict[str, Any]]:
+    """`name:key=value:…` → name and options; numbers and true/false become what they look like.
+
+    >>> parse_options("epig:start=spread:r=5")
+    ('epig', {'start': 'spread', 'r': 5})
+
+    Raises:
+        ConfigError: a part is no key=value.
+    """
+    name, *parts = spec.split(":")
+    options: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"'{part}' in '{spec}' is no option; options look like start=spread")
+        options[key] = _value(value)
+    return name, options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

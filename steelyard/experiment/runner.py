@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from steelyard.engine import run_all
-from steelyard.experiment.answering import check_annotator
 from steelyard.experiment.cell import Cell, run_cell
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.experiment.data import ExperimentData, load_data
@@ -75,7 +74,6 @@ def run_experiment(
     Raises:
         ExperimentError: the folder holds another experiment, or the data cannot be split.
     """
-    check_annotator(config.annotator)
     folder = RunFolder(Path(out))
     data = load_data(config, cache or folder.path.parent / f"{folder.path.name}.cache", progress=progress)
     splits = data.splits(config)
