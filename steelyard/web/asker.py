@@ -68,13 +68,14 @@ class Asker:
         self.exhausted = False
         self._wake.set()
 
-    def state(self, *, handed: int, answered: int) -> State:
+    def state(self, annotator: str, *, handed: int, answered: int) -> State:
         """What to tell somebody who was handed that many pairs."""
         if handed:
             return "open"
         if answered >= self.study.budget:
             return "done"
-        if not self.exhausted and self.missing() > 0:
+        # Pairs may have come up since: the next request gets them.
+        if self.study.store.free_pair_count(annotator) or (not self.exhausted and self.missing() > 0):
             return "choosing"
         if self.study.store.open_pair_count():
             return "elsewhere"

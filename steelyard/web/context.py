@@ -6,10 +6,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from steelyard.config import StudyConfig
-from steelyard.store.records import Role
+from steelyard.store.records import Role, new_id
 from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
@@ -37,10 +38,19 @@ class Web:
         self.scores = Scores(study)
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
         self.scorer = Scorer(study.folder)
-        self.fingerprint = study.catalog.fingerprint()[:16]
+        self.id = self._kept_id()
+        self.drawing = CapacityLimiter(4)
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
+
+    def _kept_id(self) -> str:
+        """A name for this study in browsers: two studies served on one address must not share what is kept there."""
+        name = self.store.setting("study id")
+        if not isinstance(name, str):
+            name = new_id()[:16]
+            self.store.set_setting("study id", name)
+        return name
 
     @property
     def aspect(self) -> float:

@@ -71,7 +71,7 @@ def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str,
         "who": who,
         "login": web.accounts.login,
         "data": {
-            "study": web.fingerprint,
+            "study": web.id,
             "annotator": who.name if who else "",
             "csrf": who.csrf if who else "",
             "pollSeconds": POLL_SECONDS,

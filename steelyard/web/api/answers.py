@@ -51,7 +51,7 @@ def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     answered = web.store.answer_count()
     return LeaseOut(
         pairs=[PairOut(id=p.pair, left=p.left, right=p.right, expires=p.expires) for p in leased],
-        state=web.asker.state(handed=len(leased), answered=answered),
+        state=web.asker.state(who.name, handed=len(leased), answered=answered),
         answered=answered,
         wanted=web.study.budget,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
+from anyio import to_thread
 from fastapi import APIRouter, File, Header, Path, Query, Response, UploadFile
 
 from steelyard.errors import ImageError
@@ -50,22 +51,25 @@ Text = Annotated[str, Query(max_length=100, description="Text in path, group or 
         also={200: {"content": dict.fromkeys(("image/png", "image/jpeg", "image/webp"), BINARY)}, 304: {"description": "Not Modified"}},
     ),
 )  # fmt: skip
-def pixels(
+async def pixels(
     id: Id,
     web: WebOf,
     who: Anyone,
     size: Literal["thumb", "view", "full"] = "view",
+    study: Annotated[str, Query(max_length=32, description="The study's name in caches.")] = "",
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The picture, encoded anew: `thumb` (192 px), `view` (at most 1600 px) or `full`."""
     row = web.row(id)
-    tag = f'"{id}-{size}"'
-    # The id is a hash of the bytes, so what is behind it never changes.
-    headers = {"ETag": tag, "Cache-Control": "private, max-age=31536000, immutable"}
+    tag = f'"{web.id}-{id}-{size}"'
+    # What is behind an id never changes within a study; another study on the same address may use the same ids.
+    kept = "private, max-age=31536000, immutable" if study == web.id else "private, no-cache"
+    headers = {"ETag": tag, "Cache-Control": kept}
     if if_none_match is not None and tag in [given.strip() for given in if_none_match.split(",")]:
         return Response(status_code=304, headers=headers)
     try:
-        content, kind = web.pictures.get(row, size)
+        # Threads of their own: a wall full of thumbnails must not keep answers waiting.
+        content, kind = await to_thread.run_sync(web.pictures.get, row, size, limiter=web.drawing)
     except ImageError as error:
         raise Problem(404, f"The picture cannot be read: {error.reason}.", code="unreadable") from error
     return Response(content, media_type=kind, headers=headers)

@@ -136,9 +136,9 @@ def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
     ]
     if not parts:
         parts = [("all images", ranking.score[shown])]
-    shapes = []
+    shapes, pad = [], 0.08 * (high - low)
     for name, values in parts:
-        bins, heights = density(values, low, high)
+        bins, heights = density(values, low - pad, high + pad)
         shapes.append(
             Shape(
                 name=str(name), count=len(values), bins=bins, density=heights, median=float(np.median(values)),
@@ -180,7 +180,7 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
 
 
 def _people(web: Web) -> PeoplePart:
-    counts = sorted(web.store.counts(), key=lambda c: -c.answers)
+    counts = sorted((c for c in web.store.counts() if c.answers), key=lambda c: -c.answers)
     rows = [
         PersonRow(
             annotator=c.annotator, answers=c.answers, equal=c.equal, cannot_judge=c.cannot_judge, undone=c.undone,

@@ -20,7 +20,7 @@ export class Problem extends Error {
  * Send a request and give its JSON (or null for none).
  * @throws {Problem}
  */
-export async function call(method, path, { body, form, etag, keepalive = false } = {}) {
+export async function call(method, path, { body, form, etag, keepalive = false, again = false } = {}) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRF-Token"] = page.csrf ?? "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -37,10 +37,15 @@ export async function call(method, path, { body, form, etag, keepalive = false }
   const kind = response.headers.get("Content-Type") ?? "";
   if (!response.ok) {
     const problem = kind.includes("json") ? await response.json().catch(() => ({})) : {};
+    if (problem.code === "csrf" && !again) {
+      // Signed in again in another tab: the session is new, and so is its token.
+      page.csrf = (await call("GET", "/me")).csrf;
+      return call(method, path, { body, form, etag, keepalive, again: true });
+    }
     throw new Problem(response.status, problem.title ?? `Error ${response.status}`, problem.detail);
   }
   if (response.status === 204) return null;
   return kind.includes("json") ? response.json() : response.arrayBuffer();
 }
 
-export const pixels = (id, size = "view") => `/api/v1/images/${encodeURIComponent(id)}/pixels?size=${size}`;
+export const pixels = (id, size = "view") => `/api/v1/images/${encodeURIComponent(id)}/pixels?size=${size}&study=${page.study}`;

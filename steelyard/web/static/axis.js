@@ -72,8 +72,11 @@ export class Axis extends EventTarget {
     picture.append(svg("path", { d: `${d}Z`, class: "violin" }));
     this.sight = svg("rect", { x: middle - 32, width: 64, class: "sight", rx: 2 });
     picture.append(this.sight);
-    for (const value of ticks(this.low, this.high, Math.max(3, Math.floor(height / 80)))) {
-      picture.append(svg("text", { x: 8, y: this.toY(value) + 5, class: "tick" }, document.createTextNode(score(value))));
+    const marks = ticks(this.low, this.high, Math.max(3, Math.floor(height / 80)));
+    const whole = marks.every((value) => Number.isInteger(value));
+    for (const value of marks) {
+      const text = whole ? String(value).replace("-", "−") : score(value);
+      picture.append(svg("text", { x: 8, y: this.toY(value) + 5, class: "tick" }, document.createTextNode(text)));
       picture.append(svg("line", { x1: middle - 36, x2: middle - 32, y1: this.toY(value), y2: this.toY(value), class: "rule" }));
     }
     this.root.querySelector("svg")?.remove();

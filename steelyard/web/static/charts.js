@@ -1,11 +1,12 @@
-// Four kinds of chart as crisp SVG. Colours are told apart by colour-blind people, and never carry meaning alone:
+// Three kinds of chart as crisp SVG. Colours are told apart by colour-blind people, and never carry meaning alone:
 // lines differ in dash, points in place, and every chart has its numbers in a table.
 
 const NS = "http://www.w3.org/2000/svg";
 const DASHES = ["", "8 4", "2 4", "12 4 2 4", "4 4", "16 4"];
-const WIDTH = 560;
-const HEIGHT = 280;
-const BOX = { left: 64, right: 16, top: 16, bottom: 48 };
+// A drawing unit is about a pixel, so that text has its usual size on a phone too.
+const WIDTH = globalThis.matchMedia?.("(max-width: 700px)").matches ? 340 : 560;
+const HEIGHT = 300;
+const BOX = { left: 56, right: 16, top: 40, bottom: 48 };
 
 export function svg(name, attributes = {}, ...children) {
   const node = document.createElementNS(NS, name);
@@ -49,7 +50,7 @@ function axes(root, { x, y, rangeX, rangeY, formatX = String, formatY = String, 
     root.append(say(formatX(value), { x: toX(value), y: HEIGHT - BOX.bottom + 20, "text-anchor": "middle", class: "tick" }));
   }
   root.append(say(x, { x: WIDTH - BOX.right, y: HEIGHT - 6, "text-anchor": "end", class: "axis" }));
-  root.append(say(y, { x: 0, y: 12, class: "axis" }));
+  root.append(say(y, { x: 0, y: 16, class: "axis" }));
   return { toX, toY };
 }
 
@@ -95,8 +96,9 @@ export function violinChart({ title, description = "", x, y, shapes }) {
   shapes.forEach((shape, index) => {
     const middle = BOX.left + room * (index + 0.5);
     const half = Math.min(room * 0.45, 64);
-    const right = shape.bins.map((bin, i) => [middle + shape.density[i] * half, toY(bin)]);
-    const left = shape.bins.map((bin, i) => [middle - shape.density[i] * half, toY(bin)]).reverse();
+    const seen = shape.bins.map((bin, i) => [bin, shape.density[i]]).filter(([, height]) => height > 0.002);
+    const right = seen.map(([bin, height]) => [middle + height * half, toY(bin)]);
+    const left = seen.map(([bin, height]) => [middle - height * half, toY(bin)]).reverse();
     root.append(svg("path", { d: `${path([...right, ...left])}Z`, class: `shape series-${(index % 6) + 1}` }));
     if (shape.median != null) root.append(svg("line", { x1: middle - half / 2, x2: middle + half / 2, y1: toY(shape.median), y2: toY(shape.median), class: "median" }));
     root.append(say(shape.name, { x: middle, y: HEIGHT - BOX.bottom + 20, "text-anchor": "middle", class: "tick" }));
@@ -115,19 +117,5 @@ export function scatterChart({ title, description = "", x, y, points, choose }) 
     if (choose) dot.addEventListener("click", () => choose(point.value));
     root.append(dot);
   }
-  return root;
-}
-
-/** Horizontal bars: `bars` have a name, a value and a text. */
-export function barChart({ title, description = "", bars }) {
-  const root = canvas(title, description);
-  const room = Math.min(48, (HEIGHT - 16) / Math.max(1, bars.length));
-  const toX = scale([0, Math.max(1, ...bars.map((bar) => bar.value))], [0, WIDTH - 320]);
-  bars.forEach((bar, index) => {
-    const y = 8 + index * room;
-    root.append(say(bar.name, { x: 0, y: y + room / 2 + 5, class: "tick" }));
-    root.append(svg("rect", { x: 136, y: y + room * 0.2, width: Math.max(2, toX(bar.value)), height: room * 0.6, class: `bar series-${(index % 6) + 1}` }));
-    root.append(say(bar.text, { x: 144 + toX(bar.value), y: y + room / 2 + 5, class: "tick" }));
-  });
   return root;
 }

@@ -133,7 +133,6 @@ function askWhy(open) {
   if (open && !current) return;
   asking = open;
   one("#why").hidden = !open;
-  one("#hints").hidden = open;
   for (const box of all("#why input")) box.checked = false;
   keys.taken = open ? whyKey : null;
   if (open) announce("Why? 1 blurred, 2 stool, 3 wrong organ, 4 duplicate, 5 other, Space for no reason. L or R also excludes an image.");
@@ -257,6 +256,8 @@ function nameSides() {
   const stacked = frames[1].offsetTop > frames[0].offsetTop;
   one('[data-answer="left"] span').textContent = stacked ? "top one" : "this one";
   one('[data-answer="right"] span').textContent = stacked ? "bottom one" : "this one";
+  one('#why input[value="left"] ~ span').textContent = stacked ? "exclude top" : "exclude left";
+  one('#why input[value="right"] ~ span').textContent = stacked ? "exclude bottom" : "exclude right";
 }
 new ResizeObserver(nameSides).observe(one(".frames"));
 

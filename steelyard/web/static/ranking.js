@@ -72,12 +72,12 @@ async function open(id) {
   one("#image-facts").replaceChildren(
     ...fact("Score", image.score == null ? null : `${score(image.score)} (95 %: ${score(image.low)} to ${score(image.high)})`),
     ...fact("Grade", image.grade), ...fact("Group", image.group), ...fact("File", image.path),
-    ...fact("Comparisons", number(image.comparisons.length)),
     ...fact("Excluded", image.excluded ? `${image.excluded_reason || "no reason given"}, by ${image.excluded_by}` : null),
   );
   one("#image-comparisons").replaceChildren(...image.comparisons.map((c) => element("li", {},
     element("button", { type: "button", class: "neighbour small", "aria-label": "Show the other image", onclick: () => open(c.other) }, element("img", { src: pixels(c.other, "thumb"), alt: "" })),
     element("span", {}, `${{ more: "more severe than this", less: "less severe than this", equal: "equal to this", cannot: "could not be judged against this" }[c.outcome]} · ${c.annotator}, ${ago(c.answered_at)}`))));
+  one("#image-count").textContent = count(image.comparisons.length, "comparison");
   one("#image-none").hidden = image.comparisons.length > 0;
   if (!dialog.open) dialog.showModal();
 }

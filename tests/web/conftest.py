@@ -1,0 +1,228 @@
+"""Studies with drawn pictures and known severity, on both databases; a server in a thread; a real browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from steelyard.images.catalog import Catalog
+from steelyard.images.synthetic import SyntheticImages, draw, write
+from steelyard.pairs import Answer
+from steelyard.study import Study
+from steelyard.web.app import create_app
+from steelyard.web.auth import digest
+
+N = 60
+GRADES = ("Mayo 0: normal", "Mayo 1: mild redness", "Mayo 2: marked redness, erosions", "Mayo 3: ulcers, bleeding")
+
+
+@pytest.fixture(scope="session")
+def drawn() -> SyntheticImages:
+    """Sixty small pictures, drawn once."""
+    return draw(N, size=96, seed=5, workers=1, shares=(0.35, 0.3, 0.2, 0.15))
+
+
+@pytest.fixture(scope="session")
+def pictures(drawn: SyntheticImages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of PNGs with labels.csv, and features that know the severity."""
+    folder = tmp_path_factory.mktemp("pictures")
+    table = write(folder, drawn)
+    lines = table.read_text(encoding="utf-8").splitlines()
+    for k in range(1, len(lines), 3):  # every third image has no grade yet
+        image, _, *rest = lines[k].split(",")
+        lines[k] = ",".join([image, "", *rest])
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([drawn.severity, rng.normal(size=(N, 5))]).astype(np.float32)
+    np.save(folder / "features.npy", rows)
+    return folder
+
+
+MakeStudy = Callable[..., Study]
+
+
+@pytest.fixture
+def make_study(pictures: Path, tmp_path: Path) -> Iterator[MakeStudy]:
+    """Studies that are closed afterwards."""
+    made: list[Study] = []
+
+    def make(folder: str = "colon", **changes: Any) -> Study:
+        catalog = Catalog.from_features(pictures / "features.npy", pictures / "labels.csv", root=pictures)
+        settings = {"page": {"grades": GRADES}, "ask": {"budget": 2.0, "start": "random"}, **changes}
+        study = Study.create(tmp_path / folder, catalog, preset="features", **settings)
+        made.append(study)
+        return study
+
+    yield make
+    for study in made:
+        study.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """Where the store is: an empty URL is the study's own SQLite file."""
+    return "" if request.param == "sqlite" else request.getfixturevalue("postgres_reused")()
+
+
+@pytest.fixture
+def teach(drawn: SyntheticImages) -> Callable[..., None]:
+    """Let somebody who knows the severities answer n pairs, then train."""
+
+    def answer(study: Study, n: int, annotator: str = "kt") -> None:
+        answer_truly(study, drawn, n, annotator)
+
+    return answer
+
+
+def answer_truly(study: Study, drawn: SyntheticImages, n: int, annotator: str) -> None:
+    """Answer n pairs as their severities say, then train."""
+    for pair in study.ask(n, annotator=annotator):
+        left, right = study.catalog.index_of(pair.left), study.catalog.index_of(pair.right)
+        worse = Answer.LEFT if drawn.severity[left] > drawn.severity[right] else Answer.RIGHT
+        now = time.time()
+        study.tell(pair, worse, annotator=annotator, shown_at=now - 2.5, answered_at=now)
+    study.fit()
+
+
+@dataclass
+class Server:
+    """A running server."""
+
+    study: Study
+    url: str
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def link(self, name: str) -> str:
+        """The personal link of somebody."""
+        return f"{self.url}/login#link={self.secrets[name]}"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Serve a study from a thread; `people` (name → role) makes everybody sign in."""
+    running: list[tuple[uvicorn.Server, threading.Thread, socket.socket]] = []
+
+    def start(study: Study, people: dict[str, str] | None = None) -> Server:
+        secrets = {}
+        for name, role in (people or {}).items():
+            secrets[name] = f"secret-of-{name}-{uuid.uuid4().hex}"
+            study.store.add_annotator(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
+        app = create_app(study, login=bool(people))
+        config = uvicorn.Config(app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        listening = config.bind_socket()
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        running.append((server, thread, listening))
+        return Server(study, f"http://127.0.0.1:{listening.getsockname()[1]}", secrets)
+
+    yield start
+    for server, thread, listening in running:
+        server.should_exit = True
+        thread.join(timeout=10)
+        listening.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: STEELYARD_CHROMIUM, or what is installed."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("STEELYARD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
+        )
+        yield running
+        running.close()
+
+
+class Client(httpx.Client):
+    """Somebody at the API: knows the server and carries the CSRF token."""
+
+    def __init__(self, server: Server, **options: Any) -> None:
+        super().__init__(base_url=server.url, **options)
+        self.server = server
+
+    @property
+    def csrf(self) -> str:
+        """The session's token."""
+        return str(self.get("/api/v1/me").json()["csrf"])
+
+    def sign_in(self, name: str) -> Client:
+        """Sign in by personal link."""
+        reply = self.post("/api/v1/session", json={"link": self.server.secrets[name]})
+        assert reply.status_code == 200, reply.text
+        self.headers["X-CSRF-Token"] = reply.json()["csrf"]
+        return self
+
+    def lease(self, count: int = 1) -> list[dict[str, Any]]:
+        """Pairs to answer, waited for until they are chosen."""
+        give_up = time.monotonic() + 30
+        while time.monotonic() < give_up:
+            reply = self.post("/api/v1/pairs/lease", json={"count": count})
+            assert reply.status_code == 200, reply.text
+            if len(reply.json()["pairs"]) >= count or reply.json()["state"] in ("done", "elsewhere"):
+                break
+            time.sleep(0.02)
+        pairs: list[dict[str, Any]] = reply.json()["pairs"]
+        return pairs
+
+    def answer(self, pair: dict[str, Any], answer: str = "left", **more: Any) -> httpx.Response:
+        """Answer a pair."""
+        body = {"id": str(uuid.uuid4()), "pair": pair["id"], "left": pair["left"], "right": pair["right"], "answer": answer}
+        return self.post("/api/v1/comparisons", json={**body, **more})
+
+
+@pytest.fixture
+def enter() -> Iterator[Callable[..., Client]]:
+    """Somebody at a server: signed in by personal link, or the one person at this machine."""
+    clients: list[Client] = []
+
+    def person(server: Server, name: str = "", **options: Any) -> Client:
+        client = Client(server, **options)
+        clients.append(client)
+        if name:
+            return client.sign_in(name)
+        if not server.secrets and "headers" not in options:
+            client.headers["X-CSRF-Token"] = client.csrf
+        return client
+
+    yield person
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def study(make_study: MakeStudy, store_url: str) -> Study:
+    """A fresh study on either database."""
+    return make_study(store=store_url)
+
+
+@pytest.fixture
+def local(study: Study, serve: Callable[..., Server], enter: Callable[..., Client]) -> Client:
+    """The one person at this machine, not signed in."""
+    return enter(serve(study))
+
+
+@pytest.fixture
+def team(study: Study, serve: Callable[..., Server], enter: Callable[..., Client]) -> Callable[[str], Client]:
+    """Clients of a server where everybody signs in: ada (admin), lea (lead), kt and mo (annotators)."""
+    server = serve(study, {"ada": "admin", "lea": "lead", "kt": "annotator", "mo": "annotator"})
+    return lambda name="": enter(server, name)

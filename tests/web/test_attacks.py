@@ -1,0 +1,371 @@
+"""Each of these is an attack, and each has to fail."""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+import uuid
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from steelyard.study import Study
+from steelyard.web.auth import COOKIE
+
+if TYPE_CHECKING:
+    from conftest import Client, Server
+
+Team = Callable[[str], "Client"]
+
+
+def raw(server: Server, request: bytes) -> bytes:
+    """Bytes in, bytes out: clients tidy up requests that an attacker would not."""
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(request)
+        reply = b""
+        while part := line.recv(65536):
+            reply += part
+    return reply
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/%2e%2e/config.py",
+        "/api/v1/images/..%2f..%2fstudy.toml/pixels",
+        "/api/v1/images/%2fetc%2fpasswd/pixels",
+        "/api/v1/images/....//....//study.db/pixels",
+        "/../../../../etc/passwd",
+        "/static/",
+        "/study.toml",
+        "/cache/",
+    ],
+)
+def test_no_path_leads_to_a_file_that_is_not_meant(local: Client, path: str) -> None:
+    version = local.get("/compare").text.split("/static/")[1].split("/")[0]
+    for address in (path, path.replace("/static/", f"/static/{version}/")):
+        reply = raw(local.server, f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        assert reply.split(b" ")[1] in (b"404", b"422", b"400", b"405"), reply[:300]
+        assert b"root:" not in reply
+        assert b"import" not in reply
+        assert b"[ranker]" not in reply
+
+
+def test_an_image_of_another_study_is_not_served(
+    local: Client, pictures: Path, tmp_path: Path, study: Study
+) -> None:
+    from steelyard.images.catalog import Catalog
+
+    Image.fromarray(np.full((40, 40, 3), 7, np.uint8)).save(tmp_path / "other.png")
+    foreign = Catalog.from_folder(tmp_path).ids[0]
+    assert foreign not in study.catalog.ids.tolist()
+    for path in (f"/api/v1/images/{foreign}/pixels", f"/api/v1/images/{foreign}"):
+        assert local.get(path).status_code == 404
+    assert local.get(f"/api/v1/images/{study.catalog.ids[0]}/pixels").status_code == 200
+
+
+def test_pictures_need_a_login(team: Team, study: Study) -> None:
+    path = f"/api/v1/images/{study.catalog.ids[0]}/pixels"
+    assert team("").get(path).status_code == 401
+    assert team("kt").get(path).status_code == 200
+
+
+# ---------------------------------------------------------------------- who are you
+
+
+def test_a_forged_or_missing_csrf_token_changes_nothing(team: Team, study: Study) -> None:
+    kt, mo = team("kt"), team("mo")
+    before = study.store.open_pair_count(), study.store.last_seq()
+    for token in (None, "", "guess", mo.headers["x-csrf-token"], "ü"):
+        headers = {} if token is None else {"X-CSRF-Token": token.encode()}
+        forged = httpx.post(
+            f"{kt.server.url}/api/v1/pairs/lease", json={"count": 1}, headers=headers, cookies={COOKIE: kt.cookies[COOKIE]}
+        )
+        assert (forged.status_code, forged.json()["code"]) == (403, "csrf")
+    assert (study.store.open_pair_count(), study.store.last_seq()) == before
+
+
+def test_another_sites_page_can_change_nothing(local: Client, study: Study) -> None:
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        assert local.post("/api/v1/pairs/lease", json={}, headers=headers).status_code == 403
+        assert local.post("/api/v1/session", json={"link": "x"}, headers=headers).status_code == 403
+    form = local.post(
+        "/api/v1/pairs/lease", content='{"count": 1}', headers={"Content-Type": "text/plain", "X-CSRF-Token": ""}
+    )
+    assert form.status_code == 403
+    assert study.store.free_pair_count("you") == study.store.open_pair_count()
+
+
+def test_a_planted_session_is_not_taken_over(team: Team) -> None:
+    """Session fixation: the attacker's cookie is replaced by a new one when the victim signs in."""
+    attacker, victim = team("mo"), team("")
+    planted = attacker.cookies[COOKIE]
+    victim.cookies.set(COOKIE, planted)
+    victim.cookies.set(COOKIE, "chosen-by-the-attacker", domain="127.0.0.1", path="/api")
+    reply = victim.post("/api/v1/session", json={"link": victim.server.secrets["kt"]})
+    issued = reply.headers["set-cookie"]
+    assert planted not in issued
+    assert "chosen-by-the-attacker" not in issued
+    assert "HttpOnly" in issued
+    assert "SameSite=lax" in issued
+    for stolen in (planted, "chosen-by-the-attacker"):
+        me = httpx.get(f"{victim.server.url}/api/v1/me", cookies={COOKIE: stolen})
+        assert me.status_code == 401 or me.json()["name"] == "mo"
+
+
+def test_signing_out_ends_the_session_on_the_server(team: Team) -> None:
+    kt = team("kt")
+    cookie = kt.cookies[COOKIE]
+    assert kt.delete("/api/v1/session").status_code == 204
+    assert httpx.get(f"{kt.server.url}/api/v1/me", cookies={COOKIE: cookie}).status_code == 401
+
+
+def test_the_store_keeps_no_secret(team: Team, study: Study) -> None:
+    ada = team("ada")
+    token = ada.post("/api/v1/tokens", json={"label": "t"}).json()["token"]
+    ada.post("/api/v1/annotators/mo/password", json={"password": "correct horse battery"})
+    kept = repr([vars_of(a) for a in study.store.annotators()]) + repr(study.store.tokens()) + repr(study.store.audit_log())
+    for secret in (token, ada.cookies[COOKIE], ada.server.secrets["ada"], "correct horse"):
+        assert secret not in kept
+    mo = next(a for a in study.store.annotators() if a.name == "mo")
+    assert mo.password_hash is not None
+    assert mo.password_hash.startswith("$argon2id$")
+
+
+def vars_of(record: object) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__slots__}  # type: ignore[attr-defined]
+
+
+def test_guessing_passwords_is_slowed_down(team: Team) -> None:
+    anon = team("")
+    codes = [
+        anon.post("/api/v1/session", json={"name": "ada", "password": f"guess {k}"}).status_code for k in range(12)
+    ]
+    assert codes[:10] == [401] * 10
+    assert codes[10:] == [429, 429]
+    late = anon.post("/api/v1/session", json={"name": "ada", "password": "guess"})
+    assert int(late.headers["retry-after"]) > 0
+
+
+def test_nobody_signs_in_with_an_empty_secret(team: Team) -> None:
+    anon = team("")
+    for body in ({}, {"link": ""}, {"name": "kt"}, {"name": "kt", "password": ""}, {"name": "", "password": "x"}):
+        assert anon.post("/api/v1/session", json=body).status_code in (401, 422)
+    assert anon.post("/api/v1/session", json={"name": "kt", "password": "None"}).status_code == 401
+
+
+def test_roles_hold_on_every_route(team: Team) -> None:
+    """Nothing below /api answers to nobody, and an annotator changes nothing but answers."""
+    anon, kt = team(""), team("kt")
+    document = kt.get("/api/v1/openapi.json").json()
+    for path, methods in document["paths"].items():
+        filled = path.replace("{id}", "0" * 32).replace("{name}", "mo")
+        for method in methods:
+            if (method, path) == ("post", "/api/v1/session"):
+                continue
+            assert anon.request(method, filled, json={}).status_code == 401, (method, path)
+    body = {"role": "admin"}
+    assert kt.patch("/api/v1/annotators/kt", json=body).status_code == 403
+    assert kt.patch("/api/v1/study", json={"question": "?"}).status_code == 403
+    assert kt.post("/api/v1/backup").status_code == 403
+    for page in ("/ranking", "/admin"):
+        assert kt.get(page).status_code == 403
+    assert anon.get("/compare").status_code == 303
+
+
+def test_login_leads_nowhere_else(team: Team) -> None:
+    anon = team("")
+    for address in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
+        page = anon.get("/login", params={"next": address}).text
+        assert "evil" not in page
+        assert "javascript" not in page
+    script = anon.get("/login", params={"next": "/x</script><script>alert(1)</script>"}).text
+    assert "<script>alert" not in script
+
+
+# ---------------------------------------------------------------------- pairs and answers
+
+
+def test_a_stolen_lease_is_refused(team: Team, study: Study) -> None:
+    kt, mo = team("kt"), team("mo")
+    [pair] = kt.lease()
+    stolen = mo.answer(pair)
+    assert stolen.status_code == 403
+    assert study.store.answer_count() == 0
+    assert kt.answer(pair).status_code == 201
+
+
+def test_answers_about_other_images_or_sides_are_refused(local: Client, study: Study) -> None:
+    first, second = local.lease(2)
+    assert local.answer({**first, "left": second["left"]}).status_code in (403, 409, 422)
+    assert local.answer({**first, "left": first["left"], "right": first["left"]}).status_code in (403, 409, 422)
+    assert local.answer(first, exclude=[second["left"]]).status_code == 422
+    assert study.store.answer_count() == 0
+    assert study.store.excluded_ids() == set()
+
+
+def test_other_peoples_answers_cannot_be_undone_or_replaced(team: Team, study: Study) -> None:
+    kt, mo = team("kt"), team("mo")
+    [pair] = kt.lease()
+    name = str(uuid.uuid4())
+    kt.answer(pair, id=name)
+    undo = mo.post(f"/api/v1/comparisons/{name}/undo", json={"id": str(uuid.uuid4())})
+    assert undo.status_code in (403, 404, 409, 422)
+    [other] = mo.lease()
+    assert mo.answer(other, supersedes=name).status_code in (403, 404, 409, 422)
+    assert mo.answer(other, id=name).status_code == 409
+    assert study.store.answer_count() == 1
+
+
+# ---------------------------------------------------------------------- uploads
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A tiny PNG that says it is huge."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+
+
+def picture() -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not a picture",
+        b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+        b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.",
+        png_header(100_000, 100_000),
+        picture()[:40],
+        b"GIF89a" + b"\xff" * 50,
+        b"%!PS-Adobe-3.0\n(r) file",
+    ],
+    ids=["empty", "text", "svg", "pickle", "bomb", "cut", "broken gif", "postscript"],
+)
+def test_poisoned_uploads_are_refused(local: Client, content: bytes) -> None:
+    reply = local.post("/api/v1/place", files={"file": ("../../evil.png", content, "image/png")})
+    assert reply.status_code == 422
+    assert reply.json()["code"] == "image"
+
+
+def test_oversized_uploads_are_refused(local: Client) -> None:
+    large = local.post("/api/v1/place", files={"file": ("a.png", b"\0" * (33 << 20), "image/png")})
+    assert large.status_code == 413
+    claimed = raw(
+        local.server,
+        f"POST /api/v1/place HTTP/1.1\r\nHost: 127.0.0.1\r\nX-CSRF-Token: {local.csrf}\r\n"
+        f"Content-Length: {1 << 40}\r\nConnection: close\r\n\r\n".encode(),
+    )
+    assert claimed.split(b" ")[1] == b"413"
+
+
+def test_an_endless_body_is_cut_off(local: Client) -> None:
+    def endless():  # type: ignore[no-untyped-def]
+        for _ in range(80):
+            yield b"x" * (1 << 20)
+
+    try:
+        reply = local.post("/api/v1/comparisons", content=endless(), headers={"Content-Type": "application/json"})
+        assert reply.status_code in (400, 413, 422)
+    except httpx.TransportError:
+        pass  # the server hung up
+    assert local.get("/api/v1/me").status_code == 200
+
+
+# ---------------------------------------------------------------------- headers
+
+
+def test_headers_cannot_be_injected(team: Team, make_study: Callable[..., Study]) -> None:
+    ada = team("ada")
+    for name in ("a\r\nSet-Cookie: x=1", "a\nb", "a\x00b", "\x1b[31m"):
+        assert ada.post("/api/v1/annotators", json={"name": name}).status_code == 422
+    reply = ada.get("/login", params={"next": "/x\r\nSet-Cookie: a=b"})
+    assert "set-cookie" not in reply.headers
+    reply = ada.get("/compare%0d%0aSet-Cookie:%20a=b")
+    assert "set-cookie" not in reply.headers
+
+
+def test_a_studys_name_cannot_break_the_download_header(
+    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
+) -> None:
+    study = make_study("s", name='a"; filename="evil.exe')
+    reply = enter(serve(study)).get("/api/v1/export")
+    assert reply.headers["content-disposition"] == 'attachment; filename="a---filename--evil-exe-answers.csv"'
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", ""])
+def test_dns_rebinding_is_refused(local: Client, host: str) -> None:
+    reply = raw(local.server, f"GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    assert reply.split(b" ")[1] == b"421"
+    assert b"csrf\":\"" not in reply
+
+
+def test_without_login_a_proxy_is_refused(local: Client) -> None:
+    assert local.get("/api/v1/me", headers={"X-Forwarded-For": "10.0.0.9"}).status_code == 403
+    for name in ("127.0.0.1", "localhost", "[::1]", "127.0.0.1:99"):
+        assert local.get("/api/v1/me", headers={"Host": name}).status_code == 200
+
+
+def test_every_response_carries_the_policy(local: Client) -> None:
+    for path in ("/compare", "/api/v1/me", "/nothing", "/api/v1/nothing"):
+        headers = local.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers or "uvicorn" in headers["server"]
+    page = local.get("/compare").text
+    assert " style=" not in page
+    assert " onclick=" not in page
+
+
+def test_what_people_type_is_text_not_markup(
+    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
+) -> None:
+    evil = "<script>alert(1)</script>"
+    study = make_study("s", name=evil, page={"question": evil, "grades": (evil, evil, evil, evil)})
+    client = enter(serve(study))
+    for page in ("/compare", "/grade", "/admin", "/ranking", "/progress"):
+        text = client.get(page).text
+        assert "<script>alert" not in text
+        assert "alert(1)" in text
+
+
+def test_serving_others_without_login_is_refused(study: Study) -> None:
+    from steelyard.errors import StudyError
+    from steelyard.web.app import serve
+
+    with pytest.raises(StudyError, match="must sign in"):
+        serve(study.folder, host="0.0.0.0", login=False)
+
+
+def test_the_page_never_loads_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import steelyard.web.app, steelyard.web.trainer, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

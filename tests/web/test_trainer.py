@@ -1,0 +1,174 @@
+"""The trainer derives its work from the store; one trains at a time; a dead one is replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from steelyard.pairs import Answer
+from steelyard.study import Study
+from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
+
+
+def answer(study: Study, n: int) -> None:
+    for pair in study.ask(n, annotator="kt"):
+        study.tell(pair, Answer.LEFT, annotator="kt")
+
+
+def test_work_follows_from_the_store(study: Study) -> None:
+    assert pending_work(study) == ""
+    answer(study, study.config.trainer - 1)
+    assert pending_work(study) == ""
+    answer(study, 1)
+    assert pending_work(study) == "fit"
+    assert run_worker(study.folder, once=True, nice=0) == 1
+    assert pending_work(study) == ""
+    model = study.store.newest_model()
+    assert model is not None
+    assert model.comparisons_seq == study.store.last_seq()
+    state = study.store.trainer_state()
+    assert state.owner is None
+    assert state.progress["stage"] == "done"
+    assert any("model 0" in line for line in state.progress["log"])
+
+
+def test_the_last_answers_are_learnt_although_they_are_few(make_study: Callable[..., Study], store_url: str) -> None:
+    study = make_study(store=store_url, ask={"budget": 0.5, "start": "random"})  # 30 answers
+    answer(study, 20)
+    run_worker(study.folder, once=True, nice=0)
+    answer(study, 10)
+    assert pending_work(study) == "fit"
+
+
+def test_the_first_pairs_are_spread_by_the_trainer(make_study: Callable[..., Study], store_url: str) -> None:
+    study = make_study(store=store_url, ask={"start": "spread"})
+    assert pending_work(study) == "start"
+    assert run_worker(study.folder, once=True, nice=0) == 1
+    assert pending_work(study) == ""
+    assert {pair.strategy for pair in study.store.pairs()} <= {"spread", "random"}
+    assert study.store.open_pair_count() >= 12
+
+
+def test_only_the_owner_of_the_lease_trains(study: Study) -> None:
+    answer(study, 20)
+    assert study.store.claim_trainer("elsewhere", 60)
+    assert run_worker(study.folder, once=True, nice=0) == 0
+    assert study.store.newest_model() is None
+    study.store.release_trainer("elsewhere")
+    assert run_worker(study.folder, once=True, nice=0) == 1
+
+
+def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steelyard.web import trainer
+
+    answer(study, 20)
+    monkeypatch.setattr(trainer, "BEAT_SECONDS", 0.05)
+
+    def slow(self: Study, *, progress: Callable[[int, int, str], None], trainer: str) -> None:
+        study.store.release_trainer(trainer)
+        assert study.store.claim_trainer("usurper", 60)
+        for step in range(200):
+            progress(step, 200, "pretending")
+            time.sleep(0.02)
+        raise AssertionError("the fit went on without the lease")
+
+    monkeypatch.setattr(Study, "fit", slow)
+    assert run_worker(study.folder, once=True, nice=0) == 0
+    assert study.store.newest_model() is None
+    assert study.store.trainer_state().owner == "usurper"
+
+
+def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    from steelyard.errors import RankerError
+
+    answer(study, 20)
+
+    def broken(self: Study, **_: object) -> None:
+        raise RankerError("the loss is not finite")
+
+    monkeypatch.setattr(Study, "fit", broken)
+    with pytest.raises(RankerError):
+        run_worker(study.folder, once=True, nice=0)
+    state = study.store.trainer_state()
+    assert (state.owner, state.progress["stage"]) == (None, "failed")
+    assert "not finite" in state.progress["text"]
+    assert study.store.answer_count() == 20
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
+def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[..., Study]) -> None:
+    """Killed while it holds the lease; another takes over when it has run out."""
+    study = make_study()
+    answer(study, 20)
+    hold = (
+        "import sys, time; from steelyard.study import Study; s = Study.open(sys.argv[1]); "
+        "print(s.store.claim_trainer('doomed', 2.0), flush=True); time.sleep(60)"
+    )
+    doomed = subprocess.Popen([sys.executable, "-c", hold, str(study.folder)], stdout=subprocess.PIPE, text=True)
+    assert doomed.stdout is not None
+    assert doomed.stdout.readline().strip() == "True"
+    doomed.send_signal(signal.SIGKILL)
+    doomed.wait()
+    doomed.stdout.close()
+    process = TrainerProcess(study.folder)
+    process.start()
+    try:
+        wait_for(lambda: study.store.newest_model() is not None)
+    finally:
+        process.stop()
+    assert process.pid is None
+
+
+def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> None:
+    study = make_study()
+    code = (
+        "import subprocess, sys, os; p = subprocess.Popen([sys.executable, '-m', 'steelyard.web.trainer', "
+        "sys.argv[1], str(os.getpid())]); print(p.pid, flush=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(study.folder)], capture_output=True, text=True, check=True)
+    child = int(done.stdout)
+
+    def gone() -> bool:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return True
+        with open(f"/proc/{child}/stat", encoding="ascii") as file:
+            return file.read().split()[2] == "Z"  # ended, and nobody has asked how
+
+    wait_for(gone)
+
+
+def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Pixels go to a process that may load torch; this one does not."""
+    from steelyard.images.catalog import Catalog
+    from steelyard.web.scorer import Scorer
+
+    catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(16))
+    changes = {"ranker": {"backbone": "small", "image_size": 32, "head": "convex"}, "ask": {"start": "random"}}
+    with Study.create(tmp_path / "pixels", catalog, preset="small", **changes) as study:
+        answer(study, 12)
+        study.fit()
+        scorer = Scorer(study.folder)
+        try:
+            found = scorer.place(study.catalog.read(3))
+            again = scorer.place(study.catalog.read(3))
+        finally:
+            scorer.stop()
+        table = study.score().set_index("image")
+        assert found == again
+        assert found["score"] == pytest.approx(table.loc[study.catalog.ids[3], "score"], abs=1e-3)
