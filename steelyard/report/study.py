@@ -1,0 +1,306 @@
+"""The report of a live study: what people answered, what the model makes of it, how sure it is."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.evaluate.cost import measured_seconds
+from steelyard.report.figures import FORMATS, Figure, render
+from steelyard.report.html import Section, page
+from steelyard.report.palette import INK, MUTED, grade_colors
+from steelyard.report.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.study import Study
+
+__all__ = ["write_study_report"]
+
+Progress = Callable[[int, int, str], None]
+BLUE = "#0072B2"
+
+
+def write_study_report(
+    path: Path | str,
+    out: Path | str = "report.html",
+    *,
+    title: str = "",
+    formats: tuple[str, ...] = FORMATS,
+    progress: Progress | None = None,
+) -> Path:
+    """Write the report of a study, finished or not.
+
+    Args:
+        path: the study's folder.
+        out: the HTML file; figures and tables go to `OUT_files/`.
+        title: of the page; the study's name by default.
+        formats: of the figure files.
+        progress: called as progress(done, total, text).
+
+    Raises:
+        StudyError: there is no study, or no model yet.
+    """
+    from steelyard.study import Study
+
+    target = Path(out)
+    study = Study.open(path)
+    try:
+        scores = study.score()
+        status, agreement, estimate = study.status(), study.agreement(), study.accuracy()
+        answers = study.store.effective_arrays()
+        grades = _grades_by_path(study)
+        models = study.store.models()
+        figures = [
+            figure
+            for figure in (
+                _history(models, formats),
+                _scale(scores, grades, study, formats),
+                _by_grade(scores, grades, study, formats),
+            )
+            if figure is not None
+        ]
+        if progress is not None:
+            progress(1, 1, "figures")
+        seconds = measured_seconds(answers.answered_at - answers.shown_at)
+        people = _people_table(status, agreement)
+        ends = _ends_table(scores)
+        beside = target.with_name(f"{target.stem}_files")
+        for figure in figures:
+            figure.write(beside / "figures")
+        for table in (people, ends):
+            table.write(beside / "tables")
+        sections = [
+            Section("Where it stands", findings=_findings(status, estimate, agreement, seconds)),
+            Section("The scale", figures=figures, tables=[ends]),
+            Section("The answers", tables=[people]),
+            _reproduction(study, models),
+        ]
+        facts = [
+            ("images", f"{status['images']:,}"),
+            ("answers", f"{status['answers']:,}"),
+            ("people", str(len(status["annotators"]))),
+            ("unseen pairs ordered right", "–" if estimate.estimate is None else f"{estimate.estimate:.0%}"),
+        ]
+        lead = (
+            f"{status['answers']:,} answers of {len(status['annotators'])} people to one question – {study.config.page.question} – turned into a "
+            f"severity score for each of {status['images']:,} images."
+        )
+        text = page(title or f"Study {status['study'] or study.folder.name}", lead, facts, sections)
+    finally:
+        study.close()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    return target
+
+
+def _grades_by_path(study: Study) -> dict[str, int]:
+    """Known grade of each image id."""
+    known = study.known_grades()
+    return {str(id): int(grade) for id, grade in zip(study.catalog.ids, known, strict=True) if grade >= 0}
+
+
+def _history(models: list[Any], formats: tuple[str, ...]) -> Figure | None:
+    """Estimated accuracy of each model against the answers it had."""
+    points = [
+        (m.metrics["answers"], m.metrics["accuracy"]) for m in models if m.metrics.get("accuracy") is not None
+    ]
+    if len(points) < 2:
+        return None
+
+    def paint(canvas: Any) -> None:
+        ax = canvas.subplots()
+        x, y = zip(*points, strict=True)
+        ax.plot(x, y, color=BLUE, marker="o")
+        ax.set(xlabel="answers", ylabel="unseen pairs ordered right")
+
+    return render(
+        "history",
+        "Accuracy as answers came in",
+        "Each point is a model; its accuracy is estimated on pairs drawn at random, each predicted as if it had not been answered.",
+        formats,
+        (7.2, 2.8),
+        paint,
+    )
+
+
+def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]) -> Figure:
+    """Every image in order, with its interval."""
+    table = scores.sort_values("score", ignore_index=True)
+    names = study.grade_names
+    known = np.array([grades.get(str(image), -1) for image in table["image"]])
+
+    def paint(canvas: Any) -> None:
+        ax = canvas.subplots()
+        x = np.arange(len(table))
+        ax.fill_between(x, table["low"], table["high"], color="#dfe6ee", linewidth=0, label="95 % interval")
+        plain = known < 0
+        ax.scatter(
+            x[plain],
+            table["score"][plain],
+            s=5,
+            color=MUTED,
+            linewidth=0,
+            label="image" if plain.any() else None,
+        )
+        colors = grade_colors(max(len(names), 1))
+        for g, name in enumerate(names):
+            mine = known == g
+            if mine.any():
+                ax.scatter(
+                    x[mine],
+                    table["score"][mine],
+                    s=8,
+                    color=colors[g],
+                    edgecolor=INK,
+                    linewidth=0.2,
+                    label=f"grade {name}",
+                )
+        ax.set(xlabel="images, from mild to severe", ylabel="score")
+        ax.grid(visible=False, axis="x")
+        canvas.legend(*ax.get_legend_handles_labels(), loc="outside right center")
+
+    return render(
+        "scale",
+        "All images on the scale",
+        "Scores with their 95 % intervals, in order; images whose grade is known are coloured.",
+        formats,
+        (7.2, 3.2),
+        paint,
+    )
+
+
+def _by_grade(
+    scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]
+) -> Figure | None:
+    names = study.grade_names
+    known = np.array([grades.get(str(image), -1) for image in scores["image"]])
+    present = [g for g in range(len(names)) if (known == g).any()]
+    if len(present) < 2:
+        return None
+
+    def paint(canvas: Any) -> None:
+        axes = canvas.subplots(1, 2)
+        for ax, column, label in zip(
+            axes, ("score", "uncertainty"), ("score", "posterior deviation"), strict=True
+        ):
+            drawn = ax.boxplot(
+                [scores[column][known == g].to_numpy() for g in present], positions=present, widths=0.6, whis=(5, 95), showfliers=False,
+                patch_artist=True, medianprops={"color": INK},
+            )  # fmt: skip
+            for g, box in zip(present, drawn["boxes"], strict=True):
+                box.set_facecolor(grade_colors(len(names))[g])
+            ax.set_xticks(present, [names[g] for g in present])
+            ax.set(xlabel="grade", ylabel=label)
+            ax.grid(visible=False, axis="x")
+
+    return render(
+        "grades",
+        "Scores and uncertainty by known grade",
+        "Boxes: quartiles; whiskers: 5th to 95th percentile.",
+        formats,
+        (7.2, 2.9),
+        paint,
+    )
+
+
+def _people_table(status: dict[str, Any], agreement: dict[str, Any]) -> Table:
+    model, self_, side = (agreement.get(key) or {} for key in ("with the model", "with themselves", "side"))
+    rows = []
+    for name, count in status["annotators"].items():
+        repeats = self_.get(name)
+        rows.append(
+            [
+                name,
+                f"{count:,}",
+                _percent(model.get(name)),
+                f"{_percent(repeats['agreement'])} of {repeats['repeats']}" if repeats else "–",
+            ]
+        )
+    parts = []
+    if side.get("share left") is not None:
+        parts.append(
+            f"The left image was chosen in {side['share left']:.1%} of the clear answers (p = {side['p']:.2f} against one half)."
+        )
+    between = agreement.get("between people") or {}
+    if between.get("fleiss kappa") is not None:
+        parts.append(
+            f"Fleiss' kappa over {between['pairs answered by several']} pairs answered by several people: {between['fleiss kappa']:.2f}."
+        )
+    return Table(
+        "people", "Who answered, and how consistently",
+        ["annotator", "answers", "agree with the model", "agree with themselves"], rows, " ".join(parts),
+    )  # fmt: skip
+
+
+def _ends_table(scores: pd.DataFrame, many: int = 5) -> Table:
+    ordered = scores.sort_values("rank", ignore_index=True)
+    unsure = scores.sort_values("uncertainty", ascending=False).head(many)
+    rows = []
+    for kind, part in (
+        ("most severe", ordered.head(many)),
+        ("mildest", ordered.tail(many)),
+        ("least certain", unsure),
+    ):
+        for row in part.to_dict("records"):
+            score, deviation = float(row["score"]), float(row["uncertainty"])
+            shown = str(row["path"] or row["image"])
+            rows.append(
+                [f"{kind}: {shown}", str(row["rank"]), f"{score:.2f}".replace("-", "−"), f"{deviation:.2f}"]
+            )
+    return Table(
+        "ends", "The ends of the scale, and the doubtful", ["image", "rank", "score", "deviation"], rows
+    )
+
+
+def _findings(status: dict[str, Any], estimate: Any, agreement: dict[str, Any], seconds: float) -> list[str]:
+    found = [estimate.sentence]
+    if status["graded"]:
+        found.append(f"{status['graded']:,} of {status['images']:,} images have a known grade.")
+    if agreement.get("equal"):
+        found.append(
+            f"{agreement['equal']:,} answers said that two images are equal; {agreement['could not judge']:,} could not be judged."
+        )
+    if not np.isnan(seconds):
+        found.append(
+            f"An answer takes {seconds:.1f} s (median), so all answers took about {seconds * status['answers'] / 60:.0f} minutes."
+        )
+    return found
+
+
+def _reproduction(study: Study, models: list[Any]) -> Section:
+    import tomli_w
+
+    newest = models[-1]
+    packages = ("steelyard", "numpy", "scipy", "pandas", "sqlalchemy")
+    return Section(
+        "How to repeat it",
+        facts=[
+            ("data", f"{len(study.catalog):,} images, fingerprint {study.catalog.fingerprint()}"),
+            ("model", f"{newest.path}, trained on the log up to entry {newest.comparisons_seq}"),
+            ("seed", str(study.config.seed)),
+            (
+                "versions",
+                ", ".join(
+                    [f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
+                ),
+            ),
+        ],
+        code=[f"steelyard report {study.folder.name} -o report.html"],
+        details=[("study.toml", tomli_w.dumps(_without_secrets(study.config.to_dict())))],
+    )
+
+
+def _without_secrets(config: dict[str, Any]) -> dict[str, Any]:
+    """A report is shown around; the database's address may hold a password."""
+    return {key: ("…" if key == "store" and value else value) for key, value in config.items()}
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
