@@ -1,23 +1,29 @@
-"""Virtual annotators: they know the truth and answer like people do – perfectly, noisily, with ties, tired, one-sided.
+"""Virtual annotators: they answer pairs from what is known about the images, as people do or might.
 
-    annotator.answer(pairs, rng) → relative labels of P1, shape (n,); NaN where a pair cannot be judged
+    PerfectAnnotator(grades)            the higher grade is more severe, equal grades are equal (the paper's)
+    NoisyAnnotator(values)              errs, the more the closer the two are
+    TieProneAnnotator(values)           says "equal" when the two are close
+    TiringAnnotator(annotator)          makes more and more slips of another annotator until it has had a break
+    SideBiasedAnnotator(annotator)      prefers a side where another annotator is undecided, or now and then anyway
+    ReplayAnnotator.read_csv(path)      what somebody really answered
 
-All but the perfect one err at random, so two that share a seed give the same answers. `TiringAnnotator` and `SideBiasedAnnotator` wrap another
-one: `TiringAnnotator(NoisyAnnotator(severity))`.
+All answer in the terms of P1: 1 the first image of the pair is more severe, 0.5 equal, 0 the second; NaN cannot judge.
+The last three wrap or replay, so that `TiringAnnotator(SideBiasedAnnotator(NoisyAnnotator(values)))` is one too.
 """
 
 from __future__ import annotations
 
 import csv
-import difflib
-import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
-from steelyard.errors import ConfigError, PairError
+from steelyard.errors import PairError
 
 __all__ = [
     "Annotator",
@@ -27,309 +33,300 @@ __all__ = [
     "SideBiasedAnnotator",
     "TieProneAnnotator",
     "TiringAnnotator",
-    "annotator_names",
-    "make_annotator",
-    "parse_annotator",
 ]
 
 Floats = NDArray[np.float64]
 
 
 class Annotator(Protocol):
-    """Somebody who answers."""
+    """Somebody who compares."""
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Relative labels (P1) of pairs as shown: first on the left. Shape (n,), NaN where it cannot be judged."""
+        """Answer pairs in the order given.
+
+        Args:
+            pairs: catalog rows (i, j) as shown: i on the left. Shape (n, 2).
+            rng: where the chance comes from.
+
+        Returns:
+            P1's labels for (i, j), shape (n,): 1, 0.5, 0, or NaN for "cannot judge".
+        """
+        ...  # pragma: no cover - a protocol has no body
 
 
 class PerfectAnnotator:
-    """Says what the truth says; equal values are a tie (the paper's virtual annotator).
+    """Knows the severities: C_ij from the grades (PAPER.md, evaluation protocol).
 
     >>> PerfectAnnotator([0, 1, 1]).answer([(1, 0), (1, 2), (0, 2)], np.random.default_rng(0)).tolist()
     [1.0, 0.5, 0.0]
+
+    Args:
+        values: grades or latent severities by catalog row, shape (N,); an image with NaN cannot be judged.
     """
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = _values(values)
+        self.values = _check_values(values)
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """The sign of the difference."""
-        return np.asarray((np.sign(_gaps(self.values, pairs)) + 1) / 2, dtype=np.float64)
+        """1 where the first is greater, 0.5 where they are equal, 0 where the second is."""
+        difference = _differences(self.values, pairs)
+        return np.asarray(np.where(np.isnan(difference), np.nan, (np.sign(difference) + 1.0) / 2.0))
 
 
 class NoisyAnnotator:
-    """Errs the more often the closer two images are: P(first) = σ(difference / scale), the likelihood of P2.
+    """Errs by P2: P(first) = σ(difference / scale). Never says "equal".
 
     Args:
-        values: true severity of each image, shape (N,).
-        scale: difference at which 73% of the answers are right.
+        values: latent severities by catalog row, shape (N,).
+        scale: difference at which the more severe image is found in 73% of cases; the greater, the noisier.
         lapse: share of answers given without looking.
+
+    Raises:
+        PairError: the scale is not above 0, or the lapse no share.
     """
 
-    def __init__(self, values: ArrayLike, *, scale: float = 0.5, lapse: float = 0.0) -> None:
-        self.values = _values(values)
-        self.scale, self.lapse = _positive("scale", scale), _share("lapse", lapse)
+    def __init__(self, values: ArrayLike, scale: float = 0.5, lapse: float = 0.0) -> None:
+        self.values = _check_values(values)
+        self.scale = _check_above("scale", scale, 0.0)
+        self.lapse = _check_share("lapse", lapse)
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """First or second; a tie never."""
-        gaps = _gaps(self.values, pairs)
-        chance = _sigmoid(gaps / self.scale) * (1 - self.lapse) + self.lapse / 2
-        return np.asarray(rng.random(len(gaps)) < chance, dtype=np.float64)
+        """Draw answers from the logistic model."""
+        difference = _differences(self.values, pairs)
+        chance = self.lapse / 2.0 + (1.0 - self.lapse) * expit(difference / self.scale)
+        drawn = (rng.random(len(difference)) < chance).astype(np.float64)
+        return np.asarray(np.where(np.isnan(difference), np.nan, drawn))
 
 
 class TieProneAnnotator:
-    """Calls close images equal: Rao–Kupper, P(first) = σ((d − τ)/scale), P(second) = σ((−d − τ)/scale), a tie the rest.
+    """Says "equal" where the two are close, by Rao and Kupper: P(first) = σ((difference − threshold) / scale).
 
     Args:
-        values: true severity of each image, shape (N,).
-        tau: half-width of a tie, in units of severity.
-        scale: of the noise.
+        values: latent severities by catalog row, shape (N,).
+        threshold: difference below which "equal" becomes likely.
+        scale: softness of that border; 0 makes it sharp.
+
+    Raises:
+        PairError: threshold or scale is below 0.
     """
 
-    def __init__(self, values: ArrayLike, *, tau: float = 0.5, scale: float = 0.25) -> None:
-        self.values = _values(values)
-        self.tau, self.scale = _positive("tau", tau), _positive("scale", scale)
+    def __init__(self, values: ArrayLike, threshold: float = 0.5, scale: float = 0.25) -> None:
+        self.values = _check_values(values)
+        self.threshold = _check_above("threshold", threshold, 0.0, equal=True)
+        self.scale = _check_above("scale", scale, 0.0, equal=True)
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """First, tie or second."""
-        gaps = _gaps(self.values, pairs)
-        first, second = _sigmoid((gaps - self.tau) / self.scale), _sigmoid((-gaps - self.tau) / self.scale)
-        luck = rng.random(len(gaps))
-        return np.where(luck < first, 1.0, np.where(luck < first + second, 0.0, 0.5))
+        """Draw one of the three answers."""
+        difference = _differences(self.values, pairs)
+        if self.scale == 0.0:
+            sharp = np.where(np.abs(difference) <= self.threshold, 0.5, (np.sign(difference) + 1.0) / 2.0)
+            return np.asarray(np.where(np.isnan(difference), np.nan, sharp))
+        first = expit((difference - self.threshold) / self.scale)
+        second = expit((-difference - self.threshold) / self.scale)
+        luck = rng.random(len(difference))
+        drawn = np.where(luck < first, 1.0, np.where(luck >= 1.0 - second, 0.0, 0.5))
+        return np.asarray(np.where(np.isnan(difference), np.nan, drawn))
 
 
+@dataclass
 class TiringAnnotator:
-    """Answers ever more often without looking, until a break.
+    """Makes slips that grow with the number of answers since the last break: a slip exchanges left and right.
 
-    After k answers since the last break a share `most · (1 − exp(−k / stamina))` of the answers is a coin toss.
+    The share of slips rises from 0 towards `worst`, half of it after `stamina` answers. The only annotator with a memory.
 
     Args:
-        rested: how the same person answers when rested.
-        stamina: answers after which tiredness has grown to 63% of its most.
-        most: share of coin tosses when fully tired.
-        session: answers between two breaks; 0 never takes one.
+        annotator: who answers while awake.
+        stamina: answers after which half of the tiring is done.
+        worst: share of slips when worn out; 0.5 is guessing.
+        pause: answers after which a break is taken of its own accord; 0 never.
     """
 
-    def __init__(
-        self, rested: Annotator, *, stamina: float = 300.0, most: float = 0.3, session: int = 0
-    ) -> None:
-        if session < 0:
-            raise ConfigError(f"'session' is 0 (no break) or a number of answers, not {session}")
-        self.rested, self.session = rested, session
-        self.stamina, self.most = _positive("stamina", stamina), _share("most", most)
-        self.given = 0
+    annotator: Annotator
+    stamina: int = 200
+    worst: float = 0.3
+    pause: int = 0
+    answered: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        _check_above("stamina", self.stamina, 0.0)
+        _check_share("worst", self.worst)
+        _check_above("pause", self.pause, 0.0, equal=True)
 
     def rest(self) -> None:
-        """Take a break: start again rested."""
-        self.given = 0
+        """Take a break."""
+        self.answered = 0
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """As rested, except where tiredness tosses a coin."""
-        answers = self.rested.answer(pairs, rng)
-        count = self.given + np.arange(len(answers))
-        since = count % self.session if self.session else count
-        tired = rng.random(len(answers)) < self.most * -np.expm1(-since / self.stamina)
-        self.given += len(answers)
-        return np.where(tired, rng.integers(2, size=len(answers)).astype(np.float64), answers)
+        """The wrapped annotator's answers, some of them exchanged."""
+        given = self.annotator.answer(pairs, rng)
+        since = self.answered + np.arange(len(given))
+        self.answered += len(given)
+        if self.pause:
+            since %= self.pause
+            self.answered %= self.pause
+        slips = rng.random(len(given)) < self.worst * since / (since + self.stamina)
+        return np.asarray(np.where(slips, 1.0 - given, given))
 
 
+@dataclass
 class SideBiasedAnnotator:
-    """Now and then answers "left" whatever is shown there.
+    """Prefers a side: takes it instead of "equal", and now and then whatever is there.
 
     Args:
-        fair: how the same person answers otherwise.
-        bias: share of answers that go to a side without looking; above 0 to the left, below to the right.
+        annotator: who answers without the bias.
+        side: the preferred one; the first image of a pair is on the left.
+        strength: share of answers that go to that side regardless.
+        ties: share of "equal" that become that side.
     """
 
-    def __init__(self, fair: Annotator, *, bias: float = 0.1) -> None:
-        if not -1 <= bias <= 1:
-            raise ConfigError(f"'bias' is between -1 (always right) and 1 (always left), not {bias}")
-        self.fair, self.bias = fair, bias
+    annotator: Annotator
+    side: Literal["left", "right"] = "left"
+    strength: float = 0.05
+    ties: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.side not in ("left", "right"):
+            raise PairError(f"a side is 'left' or 'right', not {self.side!r}")
+        _check_share("strength", self.strength)
+        _check_share("ties", self.ties)
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """As fair, except where the side decides; the first image of a pair is on the left."""
-        answers = self.fair.answer(pairs, rng)
-        blind = rng.random(len(answers)) < abs(self.bias)
-        return np.where(blind, 1.0 if self.bias > 0 else 0.0, answers)
+        """The wrapped annotator's answers, some of them moved to the side."""
+        given = self.annotator.answer(pairs, rng)
+        luck = rng.random(len(given))
+        moved = (luck < self.strength) | (
+            (given == 0.5) & (luck < self.strength + (1.0 - self.strength) * self.ties)
+        )
+        return np.asarray(np.where(moved & ~np.isnan(given), 1.0 if self.side == "left" else 0.0, given))
 
 
 class ReplayAnnotator:
-    """Repeats recorded answers; what was never recorded cannot be judged (NaN).
+    """Gives recorded answers: one somebody gave about the pair, in either order; NaN where nobody did.
 
-    Where a pair was answered several times, one of its answers is drawn.
+    Where a pair was answered several times, each asking gives one of the answers by chance.
 
     Args:
-        pairs: recorded pairs as rows, shape (n, 2).
-        answers: their labels (P1), shape (n,).
+        pairs: rows (i, j), shape (n, 2).
+        answers: P1's labels for them, shape (n,).
+
+    Raises:
+        PairError: shapes that do not match, or an answer that is none of 1, 0.5 and 0.
     """
 
     def __init__(self, pairs: ArrayLike, answers: ArrayLike) -> None:
-        rows, labels = _rows(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
-        if len(rows) != len(labels):
-            raise PairError(f"{len(rows)} recorded pairs have {len(labels)} answers; give one for each")
-        self._known: dict[tuple[int, int], list[float]] = {}
-        for (i, j), label in zip(rows.tolist(), labels.tolist(), strict=True):
-            key, said = ((i, j), label) if i < j else ((j, i), 1 - label)
-            self._known.setdefault(key, []).append(said)
+        rows, given = _as_pairs(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
+        if len(rows) != len(given):
+            raise PairError(
+                f"there are {len(rows)} recorded pairs and {len(given)} answers; give one answer a pair"
+            )
+        bad = ~np.isin(given, (0.0, 0.5, 1.0))
+        if bad.any():
+            raise PairError(
+                f"recorded answer {int(np.flatnonzero(bad)[0])} is {given[bad][0]}; answers are 1, 0.5 or 0 (P1)"
+            )
+        self.recorded: dict[tuple[int, int], list[float]] = {}
+        for (i, j), label in zip(rows.tolist(), given.tolist(), strict=True):
+            key, value = ((i, j), label) if i < j else ((j, i), 1.0 - label)
+            self.recorded.setdefault(key, []).append(value)
 
     @classmethod
-    def from_csv(cls, path: str | Path, rows: dict[str, int]) -> ReplayAnnotator:
-        """Read recorded answers: columns `left`, `right` and `answer` (left, right, equal, or 1, 0, 0.5).
+    def read_csv(
+        cls,
+        path: str | Path,
+        index: Mapping[str, int] | None = None,
+        *,
+        first: str = "image_a",
+        second: str = "image_b",
+        answer: str = "answer",
+    ) -> ReplayAnnotator:
+        """Read a CSV with a column for each image and one for the answer.
 
         Args:
             path: the file.
-            rows: catalog row of each image by the name it has in the file.
+            index: catalog row by image id or path; None takes the columns for rows.
+            first: column of the first image.
+            second: column of the second image.
+            answer: column of the answer: `1`, `0.5`, `0`, or the words `left`, `equal`, `right` (first image left);
+                lines with `cannot judge` or nothing are passed over.
 
         Raises:
-            PairError: a column is missing, an image is unknown, or an answer is none; names the line.
+            PairError: the file or a column is missing, an image is unknown, or an answer is none.
         """
-        words = {
-            "left": 1.0,
-            "right": 0.0,
-            "equal": 0.5,
-            "1": 1.0,
-            "0": 0.0,
-            "0.5": 0.5,
-            "1.0": 1.0,
-            "0.0": 0.0,
-        }
+        words = {"left": 1.0, "equal": 0.5, "right": 0.0}
         pairs, answers = [], []
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            missing = {"left", "right", "answer"} - set(reader.fieldnames or ())
-            if missing:
-                raise PairError(
-                    f"{path} lacks the column '{sorted(missing)[0]}'; it needs left, right and answer"
-                )
-            for record in reader:
-                for side in ("left", "right"):
-                    if record[side] not in rows:
-                        raise PairError(
-                            f"{path}, line {reader.line_num}: image {record[side]!r} is not known"
-                        )
-                said = str(record["answer"]).strip().lower()
-                if said == "cannot judge":
-                    continue
-                if said not in words:
+        try:
+            with Path(path).open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.DictReader(file)
+                missing = [name for name in (first, second, answer) if name not in (reader.fieldnames or ())]
+                if missing:
                     raise PairError(
-                        f"{path}, line {reader.line_num}: {record['answer']!r} is no answer (left, right, equal)"
+                        f"{path} has no column '{missing[0]}'; it has {', '.join(reader.fieldnames or ()) or 'none'}"
                     )
-                pairs.append((rows[record["left"]], rows[record["right"]]))
-                answers.append(words[said])
+                for line, record in enumerate(reader, start=2):
+                    said = (record[answer] or "").strip().lower()
+                    if said in ("", "cannot judge"):
+                        continue
+                    try:
+                        pairs.append(
+                            tuple(
+                                int(record[name]) if index is None else index[record[name]]
+                                for name in (first, second)
+                            )
+                        )
+                        answers.append(words[said] if said in words else float(said))
+                    except KeyError as error:
+                        raise PairError(
+                            f"{path}, line {line}: image {error.args[0]!r} is not in the catalog"
+                        ) from None
+                    except ValueError as error:
+                        raise PairError(f"{path}, line {line}: {error}") from None
+        except FileNotFoundError:
+            raise PairError(f"{path} does not exist; give a CSV of recorded answers") from None
         return cls(np.array(pairs, dtype=np.int64).reshape(-1, 2), answers)
 
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
-        """What was recorded."""
-        answers = np.full(len(_rows(pairs)), np.nan)
-        for k, (i, j) in enumerate(_rows(pairs).tolist()):
-            said = self._known.get((min(i, j), max(i, j)))
-            if said:
-                label = said[int(rng.integers(len(said)))] if len(said) > 1 else said[0]
-                answers[k] = label if i < j else 1 - label
-        return answers
+        """What was answered about the pairs."""
+        result = []
+        for i, j in _as_pairs(pairs).tolist():
+            answers = self.recorded.get((min(i, j), max(i, j)))
+            label = answers[int(rng.integers(len(answers)))] if answers else np.nan
+            result.append(label if i < j else 1.0 - label)
+        return np.array(result, dtype=np.float64)
 
 
-_ALONE = {"perfect": PerfectAnnotator, "noisy": NoisyAnnotator, "tie_prone": TieProneAnnotator}
-_WRAPPED = {"tiring": TiringAnnotator, "side_biased": SideBiasedAnnotator}
+def _check_values(values: ArrayLike) -> Floats:
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.ndim != 1:
+        raise PairError(f"an annotator knows one severity an image, shape (N,), not {checked.shape}")
+    return checked
 
 
-def annotator_names() -> tuple[str, ...]:
-    """Names that `make_annotator` knows."""
-    return (*_ALONE, *_WRAPPED)
-
-
-def make_annotator(name: str, values: ArrayLike, **options: Any) -> Annotator:
-    """An annotator by name, from the true severity of each image.
-
-    `tiring` and `side_biased` answer like `noisy` otherwise and pass `scale` and `lapse` on to it.
-
-    >>> type(make_annotator("noisy", [0, 1], scale=0.3)).__name__
-    'NoisyAnnotator'
-
-    Raises:
-        ConfigError: there is no such annotator or option.
-    """
-    if name in _ALONE:
-        _check_options(name, options, _ALONE[name])
-        alone: Annotator = _ALONE[name](values, **options)
-        return alone
-    if name in _WRAPPED:
-        _check_options(name, options, _WRAPPED[name], NoisyAnnotator)
-        inner = {key: options.pop(key) for key in ("scale", "lapse") if key in options}
-        wrapped: Annotator = _WRAPPED[name](NoisyAnnotator(values, **inner), **options)
-        return wrapped
-    close = difflib.get_close_matches(name, annotator_names(), n=1)
-    hint = f" – did you mean '{close[0]}'?" if close else ""
-    raise ConfigError(f"unknown annotator '{name}'{hint}; there are {', '.join(annotator_names())}")
-
-
-def parse_annotator(spec: str) -> tuple[str, dict[str, float]]:
-    """A name and its options as people write them.
-
-    >>> parse_annotator("noisy:scale=0.3")
-    ('noisy', {'scale': 0.3})
-
-    Raises:
-        ConfigError: a part is no key=number.
-    """
-    name, *parts = spec.split(":")
-    options: dict[str, float] = {}
-    for part in parts:
-        key, _, value = part.partition("=")
-        try:
-            options[key] = int(value) if value.isdigit() else float(value)
-        except ValueError:
-            raise ConfigError(
-                f"'{part}' in annotator '{spec}' is no option; options look like scale=0.3"
-            ) from None
-    return name, options
-
-
-def _check_options(name: str, options: dict[str, Any], *kinds: type) -> None:
-    known = [
-        p.name
-        for kind in kinds
-        for p in inspect.signature(kind).parameters.values()
-        if p.kind is p.KEYWORD_ONLY
-    ]
-    for key in options:
-        if key not in known:
-            raise ConfigError(
-                f"annotator '{name}' has no option '{key}'; it knows {', '.join(known) or 'none'}"
-            )
-
-
-def _values(values: ArrayLike) -> Floats:
-    known = np.asarray(values, dtype=np.float64).reshape(-1)
-    if not np.isfinite(known).all():
-        raise PairError("a virtual annotator needs the true severity of every image, and some are not finite")
-    return known
-
-
-def _rows(pairs: ArrayLike) -> NDArray[np.int64]:
-    return np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _gaps(values: Floats, pairs: ArrayLike) -> Floats:
-    rows = _rows(pairs)
+def _differences(values: Floats, pairs: ArrayLike) -> Floats:
+    rows = _as_pairs(pairs)
     if rows.size and (rows.min() < 0 or rows.max() >= len(values)):
+        bad = rows[((rows < 0) | (rows >= len(values))).any(axis=1)][0]
         raise PairError(
-            f"pairs name images {rows.min()} … {rows.max()}, but the annotator knows {len(values)}"
+            f"pair {tuple(bad.tolist())} is outside the {len(values)} images this annotator knows"
         )
-    return np.asarray(values[rows[:, 0]] - values[rows[:, 1]], dtype=np.float64)
+    return np.asarray(values[rows[:, 0]] - values[rows[:, 1]])
 
 
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -x)), dtype=np.float64)
+def _as_pairs(pairs: ArrayLike) -> NDArray[np.int64]:
+    rows = np.asarray(pairs)
+    if rows.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer):
+        raise PairError(f"pairs are whole numbers of shape (n, 2), not {rows.dtype} of shape {rows.shape}")
+    return rows.astype(np.int64)
 
 
-def _positive(name: str, value: float) -> float:
-    if not value > 0:
-        raise ConfigError(f"'{name}' is above 0, not {value}")
-    return float(value)
-
-
-def _share(name: str, value: float) -> float:
+def _check_share(name: str, value: float) -> float:
     if not 0 <= value <= 1:
-        raise ConfigError(f"'{name}' is a share between 0 and 1, not {value}")
-    return float(value)
+        raise PairError(f"'{name}' is a share between 0 and 1, not {value}")
+    return value
+
+
+def _check_above(name: str, value: float, bound: float, *, equal: bool = False) -> float:
+    if not (np.isfinite(value) and (value > bound or (equal and value == bound))):
+        raise PairError(f"'{name}' is {'at least' if equal else 'above'} {bound:g}, not {value}")
+    return value
