@@ -1,27 +1,25 @@
 """How folders, CSVs, LIMUC, HyperKvasir, MedMNIST and feature matrices become catalogs.
 
-Each layout says which files there are and what their grade and group is; the rest is the same for all: files are
-hashed in threads, bad ones are reported, of several files with the same bytes the first (by path) stays.
+Each layout says which files there are and what their grade and group is; `assemble` does the rest.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steelyard.errors import CatalogError, ImageError
+from steelyard.errors import CatalogError
 from steelyard.images.arrays import array_names, main_array, open_array
+from steelyard.images.assemble import build, from_files
 from steelyard.images.catalog import Catalog
-from steelyard.images.columns import category_column, number_column, text_column
-from steelyard.images.files import Search, content_id, find_images, look_at_all
-from steelyard.images.labels import grade_codes, ordered_by_name, read_labels
-from steelyard.images.report import CatalogReport, Duplicate, Noticed, SameName
+from steelyard.images.files import Search, content_id, find_images
+from steelyard.images.labels import grade_codes, read_labels
+from steelyard.images.report import Noticed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,7 +50,7 @@ def from_folder(root: str | Path, **options: Unpack[Looking]) -> Catalog:
         ImageError: a bad file, with `on_error="fail"`.
     """
     search = find_images(Path(root))
-    return _from_files(Path(root), search, options=options)
+    return from_files(Path(root), search, options=options)
 
 
 def from_grades(
@@ -74,7 +72,7 @@ def from_grades(
     search.bad += [Noticed(path, "lies in no grade folder") for path in loose]
     search.paths = [path for path in search.paths if "/" in path]
     grades = [path.split("/")[0] for path in search.paths]
-    return _from_files(Path(root), search, grades=grades, names=grade_names, options=options)
+    return from_files(Path(root), search, grades=grades, names=grade_names, options=options)
 
 
 def from_csv(
@@ -103,7 +101,7 @@ def from_csv(
             paths.append(_below(image, folder))
         except ValueError as error:
             raise CatalogError(f"{csv}, line {line}, column image: {error}") from None
-    return _from_files(
+    return from_files(
         folder,
         Search(paths),
         grades=labels.grades,
@@ -139,7 +137,7 @@ def from_limuc(root: str | Path, **options: Unpack[Looking]) -> Catalog:
         )
     search.bad += [Noticed(path, "is not in <patient>/Mayo <grade>/") for path, match in found if not match]
     search.paths = [path for path, match in found if match]
-    return _from_files(
+    return from_files(
         folder,
         search,
         grades=[match[2] for _, match in found if match],
@@ -167,7 +165,7 @@ def from_hyperkvasir(root: str | Path, **options: Unpack[Looking]) -> Catalog:
         search.passed_over["images of other findings"] += others
     if not search.paths:
         raise CatalogError(f"{root} has no folder 'ulcerative-colitis-grade-…' with images")
-    return _from_files(Path(root), search, grades=[match[1] for _, match in found if match], options=options)
+    return from_files(Path(root), search, grades=[match[1] for _, match in found if match], options=options)
 
 
 def from_medmnist(npz: str | Path) -> Catalog:
@@ -210,7 +208,7 @@ def from_medmnist(npz: str | Path) -> Catalog:
         parts += [split] * len(images)
         rows += range(len(images))
     codes, order = grade_codes(labels)
-    return _build(
+    return build(
         {"id": ids, "path": paths, "grade": codes, "split": parts, "row": rows},
         kind="npz",
         root=path.parent,
@@ -265,7 +263,7 @@ def from_features(
             columns["grade"], order = grade_codes(table.grades, grade_names, where=str(labels))
         if table.groups is not None:
             columns["group"] = table.groups
-    return _build(
+    return build(
         columns | {"path": images, "row": rows},
         kind="features",
         root=None if root is None else Path(root).absolute(),
@@ -319,7 +317,7 @@ def from_arrays(
     if root is None:
         columns["id"] = [content_id(shape, np.ascontiguousarray(image).data) for image in images]
         columns["row"] = range(len(images))
-        return _build(columns, kind="pixels", array=images, grade_names=names)
+        return build(columns, kind="pixels", array=images, grade_names=names)
     from PIL import Image
 
     folder = Path(root).absolute()
@@ -327,138 +325,7 @@ def from_arrays(
     for path, image in zip(columns["path"], images, strict=True):
         Image.fromarray(image).save(folder / path)
     columns["id"] = [content_id((folder / path).read_bytes()) for path in columns["path"]]
-    return _build(columns, kind="files", root=folder, grade_names=names)
-
-
-def _from_files(
-    root: Path,
-    search: Search,
-    *,
-    options: Looking,
-    grades: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
-    names: Sequence[str] | None = None,
-    where: str = "grades",
-    same_names: bool = False,
-) -> Catalog:
-    """Look at the files found, and put those that are images into a catalog."""
-    if options.get("on_error") == "fail" and search.bad:
-        raise ImageError(search.bad[0].path, search.bad[0].reason)
-    notes: list[str] = []
-    order: tuple[str, ...] = ()
-    codes: list[int] | None = None
-    if grades is not None:
-        codes, order = grade_codes(grades, names, where=where)
-        if names is None and ordered_by_name(order):
-            notes.append(f"grades ordered by name: {' < '.join(order)}; give grade_names for another order")
-    columns: dict[str, list[Any]] = defaultdict(list)
-    mislabelled: list[Noticed] = []
-    for position, found in enumerate(look_at_all(root, search.paths, **options)):
-        if isinstance(found, ImageError):
-            search.bad.append(Noticed(found.path, found.reason))
-            continue
-        if found.odd:
-            mislabelled.append(Noticed(found.path, found.odd))
-        for frame, id in enumerate(found.ids, 1):
-            several = len(found.ids) > 1
-            columns["id"].append(id)
-            columns["path"].append(f"{found.path}#{frame}" if several else found.path)
-            columns["frame"].append(frame if several else 0)
-            if codes is not None:
-                columns["grade"].append(codes[position])
-            if groups is not None:
-                columns["group"].append(groups[position])
-    if not columns["id"]:
-        why = (
-            f"; {len(search.bad)} files are no readable images, the first: {search.bad[0]}"
-            if search.bad
-            else ""
-        )
-        raise CatalogError(f"there are no images in {root}{why}")
-    if not any(columns["frame"]):
-        del columns["frame"]
-    report = CatalogReport(
-        bad=tuple(search.bad),
-        same_names=_same_names(columns["path"]) if same_names else (),
-        mislabelled=tuple(mislabelled),
-        passed_over=tuple(sorted(search.passed_over.items())),
-        notes=tuple(notes),
-    )
-    return _build(
-        columns,
-        kind="files",
-        root=root.absolute(),
-        grade_names=order,
-        report=report,
-        max_megapixels=options.get("max_megapixels", 100.0),
-    )
-
-
-def _build(
-    columns: dict[str, Any], *, grade_names: Sequence[str], report: CatalogReport | None = None, **rest: Any
-) -> Catalog:
-    """Columns of equal length → a catalog in which no two images have the same bytes."""
-    import pyarrow as pa
-
-    report = report or CatalogReport()
-    grades = columns.get("grade")
-    if grades is not None and not any(code >= 0 for code in grades):
-        del columns["grade"]
-        grade_names = ()
-    notes = list(report.notes)
-    if "group" in columns and (alone := sum(not group for group in columns["group"])):
-        # Together they would be one huge patient; apart, each can go into any fold.
-        notes.append(f"{alone} images without a group: each stands alone, its group is its own id")
-        columns["group"] = [g or id for g, id in zip(columns["group"], columns["id"], strict=True)]
-    make: dict[str, Callable[[Any], Any]] = {
-        "id": text_column,
-        "path": text_column,
-        "group": category_column,
-        "split": category_column,
-        "grade": number_column,
-        "frame": number_column,
-        "row": number_column,
-    }
-    table = pa.table({name: column(columns[name]) for name, column in make.items() if name in columns})
-    first = np.sort(np.unique(np.asarray(columns["id"], dtype="S32"), return_index=True)[1])
-    duplicates: tuple[Duplicate, ...] = ()
-    if len(first) < len(table):
-        duplicates = _duplicates(columns, first, grade_names)
-        table = table.take(number_column(first))
-    report = CatalogReport(
-        report.bad, duplicates, report.same_names, report.mislabelled, report.passed_over, tuple(notes)
-    )
-    return Catalog(table, grade_names=grade_names, report=report, **rest)
-
-
-def _duplicates(
-    columns: dict[str, Any], first: NDArray[np.int64], names: Sequence[str]
-) -> tuple[Duplicate, ...]:
-    kept = {columns["id"][row]: row for row in first.tolist()}
-    found = []
-    for row, id in enumerate(columns["id"]):
-        if (stays := kept[id]) == row:
-            continue
-        conflicts = []
-        if "grade" in columns and columns["grade"][row] != columns["grade"][stays]:
-            here, there = (
-                names[c] if c >= 0 else "unknown" for c in (columns["grade"][row], columns["grade"][stays])
-            )
-            conflicts.append(f"grade {here} instead of {there}")
-        if "group" in columns and columns["group"][row] != columns["group"][stays]:
-            conflicts.append(f"group {columns['group'][row]} instead of {columns['group'][stays]}")
-        found.append(Duplicate(columns["path"][row], columns["path"][stays], ", ".join(conflicts)))
-    return tuple(found)
-
-
-def _same_names(paths: Sequence[str]) -> tuple[SameName, ...]:
-    names = [PurePosixPath(path).name for path in paths]
-    often = {name for name, count in Counter(names).items() if count > 1}
-    places: dict[str, list[str]] = defaultdict(list)
-    for name, path in zip(names, paths, strict=True):
-        if name in often:
-            places[name].append(path)
-    return tuple(SameName(name, tuple(where)) for name, where in sorted(places.items()))
+    return build(columns, kind="files", root=folder, grade_names=names)
 
 
 def _below(image: str, folder: Path) -> str:

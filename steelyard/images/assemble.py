@@ -1,0 +1,158 @@
+"""Files and their labels → a catalog in which no two images have the same bytes.
+
+What all layouts share: files are hashed in threads, bad ones go into the report, of several files with the same bytes
+the first stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import CatalogError, ImageError
+from steelyard.images.catalog import Catalog
+from steelyard.images.columns import category_column, number_column, text_column
+from steelyard.images.files import Search, look_at_all
+from steelyard.images.labels import grade_codes, ordered_by_name
+from steelyard.images.report import CatalogReport, Duplicate, Noticed, SameName
+
+if TYPE_CHECKING:
+    from steelyard.images.files import Looking
+
+__all__ = ["build", "from_files"]
+
+
+def from_files(
+    root: Path,
+    search: Search,
+    *,
+    options: Looking,
+    grades: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    where: str = "grades",
+    same_names: bool = False,
+) -> Catalog:
+    """Look at the files found, and put those that are images into a catalog."""
+    if options.get("on_error") == "fail" and search.bad:
+        raise ImageError(search.bad[0].path, search.bad[0].reason)
+    notes: list[str] = []
+    order: tuple[str, ...] = ()
+    codes: list[int] | None = None
+    if grades is not None:
+        codes, order = grade_codes(grades, names, where=where)
+        if names is None and ordered_by_name(order):
+            notes.append(f"grades ordered by name: {' < '.join(order)}; give grade_names for another order")
+    columns: dict[str, list[Any]] = defaultdict(list)
+    mislabelled: list[Noticed] = []
+    for position, found in enumerate(look_at_all(root, search.paths, **options)):
+        if isinstance(found, ImageError):
+            search.bad.append(Noticed(found.path, found.reason))
+            continue
+        if found.odd:
+            mislabelled.append(Noticed(found.path, found.odd))
+        for frame, id in enumerate(found.ids, 1):
+            several = len(found.ids) > 1
+            columns["id"].append(id)
+            columns["path"].append(f"{found.path}#{frame}" if several else found.path)
+            columns["frame"].append(frame if several else 0)
+            if codes is not None:
+                columns["grade"].append(codes[position])
+            if groups is not None:
+                columns["group"].append(groups[position])
+    if not columns["id"]:
+        why = (
+            f"; {len(search.bad)} files are no readable images, the first: {search.bad[0]}"
+            if search.bad
+            else ""
+        )
+        raise CatalogError(f"there are no images in {root}{why}")
+    if not any(columns["frame"]):
+        del columns["frame"]
+    report = CatalogReport(
+        bad=tuple(search.bad),
+        same_names=_same_names(columns["path"]) if same_names else (),
+        mislabelled=tuple(mislabelled),
+        passed_over=tuple(sorted(search.passed_over.items())),
+        notes=tuple(notes),
+    )
+    return build(
+        columns,
+        kind="files",
+        root=root.absolute(),
+        grade_names=order,
+        report=report,
+        max_megapixels=options.get("max_megapixels", 100.0),
+    )
+
+
+def build(
+    columns: dict[str, Any], *, grade_names: Sequence[str], report: CatalogReport | None = None, **rest: Any
+) -> Catalog:
+    """Columns of equal length → a catalog in which no two images have the same bytes."""
+    import pyarrow as pa
+
+    report = report or CatalogReport()
+    grades = columns.get("grade")
+    if grades is not None and not any(code >= 0 for code in grades):
+        del columns["grade"]
+        grade_names = ()
+    notes = list(report.notes)
+    if "group" in columns and (alone := sum(not group for group in columns["group"])):
+        # Together they would be one huge patient; apart, each can go into any fold.
+        notes.append(f"{alone} images without a group: each stands alone, its group is its own id")
+        columns["group"] = [g or id for g, id in zip(columns["group"], columns["id"], strict=True)]
+    make: dict[str, Callable[[Any], Any]] = {
+        "id": text_column,
+        "path": text_column,
+        "group": category_column,
+        "split": category_column,
+        "grade": number_column,
+        "frame": number_column,
+        "row": number_column,
+    }
+    table = pa.table({name: column(columns[name]) for name, column in make.items() if name in columns})
+    first = np.sort(np.unique(np.asarray(columns["id"], dtype="S32"), return_index=True)[1])
+    duplicates: tuple[Duplicate, ...] = ()
+    if len(first) < len(table):
+        duplicates = _duplicates(columns, first, grade_names)
+        table = table.take(number_column(first))
+    report = CatalogReport(
+        report.bad, duplicates, report.same_names, report.mislabelled, report.passed_over, tuple(notes)
+    )
+    return Catalog(table, grade_names=grade_names, report=report, **rest)
+
+
+def _duplicates(
+    columns: dict[str, Any], first: NDArray[np.int64], names: Sequence[str]
+) -> tuple[Duplicate, ...]:
+    kept = {columns["id"][row]: row for row in first.tolist()}
+    found = []
+    for row, id in enumerate(columns["id"]):
+        if (stays := kept[id]) == row:
+            continue
+        conflicts = []
+        if "grade" in columns and columns["grade"][row] != columns["grade"][stays]:
+            here, there = (
+                names[c] if c >= 0 else "unknown" for c in (columns["grade"][row], columns["grade"][stays])
+            )
+            conflicts.append(f"grade {here} instead of {there}")
+        if "group" in columns and columns["group"][row] != columns["group"][stays]:
+            conflicts.append(f"group {columns['group'][row]} instead of {columns['group'][stays]}")
+        found.append(Duplicate(columns["path"][row], columns["path"][stays], ", ".join(conflicts)))
+    return tuple(found)
+
+
+def _same_names(paths: Sequence[str]) -> tuple[SameName, ...]:
+    names = [PurePosixPath(path).name for path in paths]
+    often = {name for name, count in Counter(names).items() if count > 1}
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, path in zip(names, paths, strict=True):
+        if name in often:
+            places[name].append(path)
+    return tuple(SameName(name, tuple(where)) for name, where in sorted(places.items()))
