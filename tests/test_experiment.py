@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from steelyard.errors import ConfigError, ExperimentError
 from steelyard.experiment import ExperimentConfig, run_experiment
@@ -198,19 +199,38 @@ def test_options_after_colons_reach_the_protocol_the_strategy_and_the_ranker(
     assert [row["pairs"] for row in rows] == [9, 18, 27]
 
 
-def test_annotators_err_alike_for_all_methods_and_tire_over_rounds(
-    matrix: dict[str, str], tmp_path: Path
-) -> None:
+def test_annotators_err_alike_for_all_methods(matrix: dict[str, str], tmp_path: Path) -> None:
     config = small(matrix, annotator="noisy:scale=0.5")
     data = data_of(matrix, tmp_path, config)
     said = [run_cell(Cell(method, 0, 0), data, config).asked[0] for method in ("random", "ubs")]
     assert np.array_equal(said[0]["answer"], said[1]["answer"])
     truth = (np.sign(data.grades[said[0]["first"]] - data.grades[said[0]["second"]]) + 1) / 2
     assert not np.array_equal(said[0]["answer"], truth)
-    tired = small(matrix, annotator="tiring:stamina=0.001:most=1:scale=0.01")
-    asked = run_cell(Cell("random", 0, 0), data, tired).asked[-1]
-    truth = (np.sign(data.grades[asked["first"]] - data.grades[asked["second"]]) + 1) / 2
-    assert not np.array_equal(asked["answer"], truth)
+
+
+class Counting:
+    """Counts its answers and cannot judge every fifth pair."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def answer(self, pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        self.given.append(len(pairs))
+        return np.where(np.arange(len(pairs)) % 5 == 4, np.nan, 1.0)
+
+
+def test_one_annotator_answers_all_rounds_and_may_pass(
+    matrix: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small(matrix)
+    people: list[Counting] = []
+    monkeypatch.setattr(
+        ExperimentConfig, "make_annotator", lambda *_: people.append(Counting()) or people[-1]
+    )
+    result = run_cell(Cell("random", 0, 0), data_of(matrix, tmp_path, config), config)
+    assert [len(part["first"]) for part in result.asked] == people[-1].given
+    assert sum(np.isnan(part["answer"]).sum() for part in result.asked) > 0
+    assert result.rows[-1]["pairs"] == sum(people[-1].given)
 
 
 def test_a_network_head_runs_with_shared_first_weights(matrix: dict[str, str], tmp_path: Path) -> None:
@@ -224,6 +244,39 @@ def test_a_network_head_runs_with_shared_first_weights(matrix: dict[str, str], t
     compared = run_cell(Cell("conventional", 0, 0), data, config)
     assert 0 <= compared.rows[0]["overall"] <= 1
     assert 0 <= compared.grading["f1"] <= 1
+
+
+def test_a_run_may_move_with_its_data(matrix: dict[str, str], tmp_path: Path) -> None:
+    config = small(matrix, methods=("all",), only_folds=(0,))
+    run_experiment(config, tmp_path / "RUN")
+    moved = tmp_path / "elsewhere.npy"
+    moved.write_bytes(Path(matrix["features"]).read_bytes())
+    folder = run_experiment(
+        config.with_changes(features=str(moved), only_folds=()), tmp_path / "RUN", resume=True
+    )
+    assert len(folder.table("results")) == 5
+
+
+def test_a_miniature_of_the_public_set_goes_from_pixels_to_accuracies(tmp_path: Path) -> None:
+    """LIMUC's layout, patients as groups, a small network trained end to end."""
+    rng = np.random.default_rng(0)
+    for patient in range(1, 13):
+        for grade in range(4):
+            place = tmp_path / "limuc" / "patient_based_classified_images" / str(patient) / f"Mayo {grade}"
+            place.mkdir(parents=True)
+            pixels = rng.integers(0, 60, (20, 20, 3)) + np.array([40 + 45 * grade, 60, 60])
+            Image.fromarray(pixels.astype(np.uint8)).save(place / f"UC_patient_{patient}_{grade}.bmp")
+    config = ExperimentConfig(
+        images=str(tmp_path / "limuc"), layout="limuc", preset="small", methods=("all", "ubs"), seeds=1, rounds=1, s=20.0,
+        only_folds=(0,), jobs=1, draws=2, test_pairs=40, near_duplicates=False, ranker={"image_size": 16, "epochs": 2},
+    )  # fmt: skip
+    folder = run_experiment(config, tmp_path / "RUN")
+    about = folder.describe()
+    assert about["data"]["groups"] == 12
+    assert about["data"]["per_grade"] == [12, 12, 12, 12]
+    assert "12 groups, none in two sets" in about["split"]
+    assert folder.table("results")["overall"].between(0, 1).all()
+    assert folder.table("results").groupby("method").size().to_dict() == {"all": 1, "ubs": 2}
 
 
 # --------------------------------------------------------------------------- interrupted
@@ -428,6 +481,8 @@ def test_a_planted_group_in_two_sets_stops_the_cell(matrix: dict[str, str], tmp_
         ({"seeds": 0}, "at least one seed"),
         ({"r": 120.0}, "r=120"),
         ({"jobs": -1}, "jobs 0 or more"),
+        ({"engine": "slurm"}, "local or ray, not 'slurm'"),
+        ({"start": "here"}, "random or spread, not 'here'"),
         ({"annotator": "noisi"}, "did you mean 'noisy'"),
         ({"annotator": "noisy:sclae=1"}, "no option 'sclae'"),
         ({"ranker": {"componets": 3}}, "components"),

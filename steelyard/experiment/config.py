@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ExperimentConfig", "Method", "parse_method"]
 
 SINGLE = ("baseline", "all", "conventional")  # one training, no rounds
-_GROWS = ("methods", "seeds", "only_folds", "jobs", "engine")  # may differ when a run is taken up again
+# May differ when a run is taken up again: more of the same, or another place. What the data is, its fingerprint says.
+_GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels", "features")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ class ExperimentConfig:
         if len(set(self.methods)) != len(self.methods):
             twice = next(m for m in self.methods if self.methods.count(m) > 1)
             raise ConfigError(f"method '{twice}' is named twice; name each once")
+        for name, known in (("engine", ("local", "ray")), ("start", ("random", "spread"))):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} is {' or '.join(known)}, not '{getattr(self, name)}'")
         if self.folds < 3:
             raise ConfigError(f"train, validation and test need at least 3 folds, not {self.folds}")
         if bad := [f for f in self.only_folds if not 0 <= f < self.folds]:
@@ -109,6 +113,10 @@ class ExperimentConfig:
 
     def make_annotator(self, grades: ArrayLike) -> Annotator:
         """Somebody rested who answers from the grades of all images."""
+        if self.annotator == "perfect":
+            from steelyard.annotators import PerfectAnnotator
+
+            return PerfectAnnotator(grades)
         from steelyard.annotators import make_annotator, parse_annotator
 
         name, options = parse_annotator(self.annotator)
