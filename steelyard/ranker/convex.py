@@ -122,8 +122,8 @@ class ConvexHead:
             precision, at = problem.best_precision(at, start.precision if start is not None else None)
         elif not (np.isfinite(precision) and precision > 0):
             raise RankerError(f"the prior precision is above 0, not {precision}")
-        at = problem.climb(at, precision, tolerance=1e-9)
-        factor, evidence = problem.evidence(at, precision)
+        at, hessian = problem.climb(at, precision, tolerance=1e-9)
+        factor, evidence = problem.evidence(at, hessian, precision)
         inverse = linalg.cho_solve((factor, True), np.eye(len(factor)))
         d = reduction.size
         covariance = (inverse + inverse.T)[:d, :d] / 2
@@ -240,8 +240,8 @@ class _Problem:
             hessian[-1, :d] = hessian[:d, -1] = -self.z.T @ (self.share * (a * bell_up - b * bell_down))
         return gradient, hessian
 
-    def climb(self, at: Floats, precision: float, tolerance: float) -> Floats:
-        """Newton with backtracking until the gradient vanishes, relative to the number of answers."""
+    def climb(self, at: Floats, precision: float, tolerance: float) -> tuple[Floats, Floats]:
+        """Newton with backtracking until the gradient vanishes, relative to the number of answers: optimum and Hessian."""
         length = (
             float(np.sqrt(np.mean(np.square(self.z)) * self.size)) if self.z.any() else 1.0
         )  # slopes grow with it
@@ -252,7 +252,7 @@ class _Problem:
         for _ in range(200):
             gradient, hessian = self.derivatives(at, precision)
             if np.max(np.abs(gradient)) <= small:
-                return at
+                return at, hessian
             step = -linalg.cho_solve(linalg.cho_factor(hessian, lower=True), gradient)
             # Near the optimum a step changes the value by less than its rounding error: it must not be halved for that.
             size, allowed = 1.0, value + 1e-12 * (1.0 + abs(value))
@@ -264,9 +264,8 @@ class _Problem:
             "the convex head did not reach its optimum in 200 Newton steps; are the features finite?"
         )
 
-    def evidence(self, at: Floats, precision: float) -> tuple[Floats, float]:
+    def evidence(self, at: Floats, hessian: Floats, precision: float) -> tuple[Floats, float]:
         """Cholesky factor of the Hessian without τ, and Laplace's log marginal likelihood."""
-        hessian = self.derivatives(at, precision)[1]
         keep = self.size + (1 if len(self.grades) else 0)
         factor = linalg.cholesky(hessian[:keep, :keep], lower=True)
         value = -self.value(at, precision) + self.size / 2 * np.log(precision) - np.log(np.diag(factor)).sum()
@@ -287,10 +286,11 @@ class _Problem:
 
         def loss(log_precision: float) -> float:
             precision = float(np.exp(log_precision))
-            memory["at"] = self.climb(memory["at"], precision, tolerance=1e-6)
-            return -self.evidence(memory["at"], precision)[1]
+            # The evidence is flat around the optimum: an error in w enters squared.
+            memory["at"], hessian = self.climb(memory["at"], precision, tolerance=1e-4)
+            return -self.evidence(memory["at"], hessian, precision)[1]
 
-        found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.01})
+        found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
         return float(np.exp(found.x)), memory["at"]
 
 
