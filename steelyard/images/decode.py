@@ -115,41 +115,47 @@ class Reading(Iterator[tuple[int, RGB]]):
         progress: Progress | None,
     ) -> None:
         self.failures: list[tuple[int, ImageError]] = []
-        self._items = self._run(read, count, on_error, workers, progress)
+        self._read, self._count, self._on_error, self._progress = read, count, on_error, progress
+        self._ahead: deque[Future[RGB]] = deque()
+        self._submitted = self._done = 0
+        self._most_ahead = 4 * workers
+        # Not in a `with` inside a generator: one that is dropped half-way would wait for its threads whenever the
+        # garbage collector comes along, in whatever thread that is. A pool that is dropped lets its threads end.
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
 
     def __next__(self) -> tuple[int, RGB]:
-        return next(self._items)
-
-    def _run(
-        self,
-        read: Callable[[int], RGB],
-        count: int,
-        on_error: OnError,
-        workers: int,
-        progress: Progress | None,
-    ) -> Iterator[tuple[int, RGB]]:
-        ahead: deque[Future[RGB]] = deque()
-        with ThreadPoolExecutor(workers, thread_name_prefix="decode") as pool:
-            submitted = 0
+        while self._done < self._count:
+            # A few images ahead per thread keeps the cores busy and the memory bounded.
+            while self._submitted < self._count and len(self._ahead) < self._most_ahead:
+                self._ahead.append(self._pool.submit(self._read, self._submitted))
+                self._submitted += 1
+            position, self._done = self._done, self._done + 1
             try:
-                for position in range(count):
-                    # A few images ahead per thread keeps the cores busy and the memory bounded.
-                    while submitted < count and len(ahead) < 4 * workers:
-                        ahead.append(pool.submit(read, submitted))
-                        submitted += 1
-                    try:
-                        rgb = ahead.popleft().result()
-                    except ImageError as error:
-                        if on_error == "fail":
-                            raise
-                        self.failures.append((position, error))
-                    else:
-                        yield position, rgb
-                    if progress is not None:
-                        progress(position + 1, count, "images read")
-            finally:
-                for future in ahead:
-                    future.cancel()
+                rgb = self._ahead.popleft().result()
+            except ImageError as error:
+                if self._on_error == "fail":
+                    self.close()
+                    raise
+                self.failures.append((position, error))
+            except BaseException:
+                self.close()
+                raise
+            else:
+                self._tell()
+                return position, rgb
+            self._tell()
+        self.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Read no further."""
+        self._count = self._done
+        self._ahead.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._count, "images read")
 
 
 def read_many(

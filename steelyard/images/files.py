@@ -184,7 +184,7 @@ def look_at_all(
                 raise
             return error
 
-    return list(in_threads(one, paths, workers, progress, "files read"))
+    return in_threads(one, paths, workers, progress, "files read")
 
 
 def in_threads(
@@ -193,19 +193,21 @@ def in_threads(
     workers: int,
     progress: Progress | None,
     text: str,
-) -> Iterator[_Result]:
-    """The results in order; the first error ends it without waiting for what has not begun."""
+) -> list[_Result]:
+    """The results in order; the first error ends it without beginning anything else."""
+    results: list[_Result] = []
     with ThreadPoolExecutor(workers_for(workers), thread_name_prefix="files") as pool:
         try:
             # In blocks: a million futures at once would cost more memory than the hashes.
             for start in range(0, len(items), 1024):
-                for done, result in enumerate(pool.map(job, items[start : start + 1024]), start + 1):
-                    yield result
+                for result in pool.map(job, items[start : start + 1024]):
+                    results.append(result)
                     if progress is not None:
-                        progress(done, len(items), text)
+                        progress(len(results), len(items), text)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    return results
 
 
 def _frame_id(digest: hashlib.blake2b, frame: int) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
+import textwrap
 import threading
 import warnings
 import zipfile
@@ -427,6 +430,49 @@ class TestReadMany:
         reading = read_many(1000, read=read, workers=2)
         next(reading)
         assert len(begun) <= 20
+
+    def test_one_that_is_dropped_half_way_holds_nobody_up(self) -> None:
+        # The garbage collector may find it in any thread, also in one that another pool is just starting.
+        code = """
+            import gc, threading
+            import numpy as np
+            from steelyard.images.decode import read_many
+            begin = threading.Thread._set_ident
+            def collect_first(thread):
+                gc.collect()
+                begin(thread)
+            black = np.zeros((2, 2, 3), np.uint8)
+            gc.disable()
+            dropped = read_many(100, read=lambda position: black, workers=2)
+            next(dropped)
+            dropped.circle = dropped
+            del dropped
+            threading.Thread._set_ident = collect_first
+            assert len(list(read_many(9, read=lambda position: black, workers=2))) == 9
+            gc.collect()
+            for thread in threading.enumerate():
+                if thread is not threading.main_thread():
+                    thread.join(20)
+            print(threading.active_count())
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert done.stdout.split() == ["1"]
+
+    def test_closing(self) -> None:
+        reading = read_many(1000, read=lambda _: picture(), workers=2)
+        next(reading)
+        reading.close()
+        assert list(reading) == []
+
+    def test_other_errors_are_not_swallowed(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            list(read_many(5, read=lambda position: picture(1 // (position - 2))))
 
     def test_a_number_needs_a_reader(self) -> None:
         with pytest.raises(TypeError, match="read="):
