@@ -1,8 +1,8 @@
-"""Images → a feature matrix: statistics of every block of a frozen backbone, computed once and cached.
+"""Images → a feature matrix: the average of every block of a frozen backbone, computed once and cached.
 
 A pooled last layer knows what things are; severity is as much in colour, texture and vessels, which live in the earlier
-blocks. So every layer about to change its shape, and every residual block, contributes its average over the positions, for
-the image and its mirror images (severity has no left and right).
+blocks. So every block contributes its average over the positions, for the image and its mirror images (severity has no left
+and right). How this was chosen is told in docs/ranker.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from steelyard.errors import RankerError
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from steelyard.images.decode import Progress
 
@@ -144,6 +145,7 @@ class _Extractor:
 
         stages, _ = build(backbone, weights=weights, image_size=side)
         self.stages = stages.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.telling = _blocks(stages)
         self.pixels, self.flips = pixels_of(backbone), flips
         self.width = self.rows(np.zeros((1, side, side, 3), dtype=np.uint8)).shape[1]
 
@@ -159,19 +161,28 @@ class _Extractor:
             return np.asarray(mean.numpy(), dtype=np.float32)  # type: ignore[union-attr]
 
     def _averages(self, x: torch.Tensor) -> torch.Tensor:
-        """Averages over the positions behind every activation and block, shape (B, D)."""
+        """Averages over the positions behind every block, shape (B, D)."""
         import torch
-        from torch import nn
 
         x = x.contiguous(memory_format=torch.channels_last)
         seen = []
-        for stage in self.stages:
+        for k, stage in enumerate(self.stages):
             x = stage(x)
-            # A convolution or a norm on its own is half a block; a pooled map has nothing new to say.
-            half = isinstance(stage, (nn.Conv2d, nn.BatchNorm2d))
-            if x.ndim == 4 and x.shape[2] * x.shape[3] > 1 and not half:
-                seen.append(x.mean(dim=(2, 3)))
-        return torch.cat(seen or [x.flatten(1)], dim=1)
+            if k in self.telling:
+                seen.append(x.mean(dim=(2, 3)) if x.ndim == 4 else x)
+                if k == max(self.telling):
+                    break
+        return torch.cat(seen, dim=1)
+
+
+def _blocks(stages: nn.Sequential) -> set[int]:
+    """Positions of the blocks – stages made of several layers –, else of the activations, else the end."""
+    from torch import nn
+
+    # A convolution that pads itself has a part too, but is no block.
+    blocks = {k for k, stage in enumerate(stages) if [*stage.children()] and not isinstance(stage, nn.Conv2d)}
+    activations = {k for k, stage in enumerate(stages) if isinstance(stage, nn.ReLU)}
+    return blocks or activations or {len(stages) - 1}
 
 
 def _is_catalog(source: Any) -> bool:
