@@ -17,6 +17,8 @@ GROUP = "steelyard.strategies"
 _BUILT_IN = {
     "random": "steelyard.acquire.random_pairs:random",
     "variance": "steelyard.acquire.variance:variance",
+    "spread": "steelyard.acquire.spread:spread",
+    "coreset": "steelyard.acquire.coreset:coreset",
     "pair_bald": "steelyard.acquire.pair_bald:pair_bald",
     "dopt": "steelyard.acquire.dopt:dopt",
     "epig": "steelyard.acquire.epig:epig",

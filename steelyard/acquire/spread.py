@@ -1,0 +1,109 @@
+"""`spread`: the first pairs, before there is a model.
+
+Without an answer the model is its prior, and under the prior every question is as open as any other. What differs is
+what the questions have in common: the greedy D-optimal design takes each next pair where the pairs before it have said
+least, so that a few per cent of the images cover all directions in which images differ. No answer is needed to choose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.acquire.choice import Choice, check_request
+from steelyard.acquire.dopt import dopt
+from steelyard.errors import AcquireError
+from steelyard.pairs import PairSet
+from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.reduction import Reduction
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["spread"]
+
+REASON = "These two help the model to get to know all kinds of images."
+
+# Prior variance of the score difference of two typical images: wide enough that a first answer says a lot.
+_PRIOR = 4.0
+_CURVATURE = 0.25  # σ̇ at a difference of 0
+
+
+def spread(
+    posterior: Posterior | None,
+    n: int,
+    /,
+    *,
+    taken: PairSet,
+    rng: np.random.Generator,
+    features: ArrayLike | None = None,
+    components: int = 128,
+    images: int = 0,
+    balance: float = 0.0,
+    **options: Any,
+) -> Choice:
+    """Choose pairs that differ from each other in what they compare.
+
+    Args:
+        posterior: not looked at; None is fine.
+        n: pairs wanted.
+        taken: pairs that may not be chosen, and count as asked; not changed.
+        rng: where the chance comes from.
+        features: a row for each image, shape (N, F); may be a memory map.
+        components: principal components that differences are measured in.
+        images: size of the pool that pairs are sought in; 0 takes 4,000, or 8 a pair if more.
+        balance: see `Search`.
+        options: as for `dopt`.
+
+    Raises:
+        AcquireError: there are no features, or not one row an image.
+    """
+    size = check_request(None, n, taken, strategy="spread", model=False)
+    if features is None:
+        raise AcquireError("'spread' needs features of the images; give features, or start with 'random'")
+    rows = features if isinstance(features, np.ndarray) else np.asarray(features)
+    if rows.ndim != 2 or len(rows) != size:
+        raise AcquireError(
+            f"'spread' needs a row of features for each of the {size} images, not {rows.shape}"
+        )
+    asked = taken.to_array()
+    pool = _pool(size, asked, images or max(4_000, 8 * n), rng)
+    place = np.full(size, -1, dtype=np.int64)
+    place[pool] = np.arange(len(pool))
+    reduced = _reduced(np.asarray(rows[pool], dtype=np.float32), components)
+    known = place[asked]
+    known = known[(known >= 0).all(axis=1)]
+    prior = Posterior(0.0, reduced, np.zeros(reduced.shape[1]), _after(reduced, known), "laplace")
+    choice = dopt(
+        prior, n, taken=PairSet(len(pool), known), rng=rng, images=len(pool), balance=balance, **options
+    )
+    return Choice(pool[choice.pairs], choice.scores, [REASON] * len(choice))
+
+
+def _pool(size: int, asked: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows to choose among: all, or a sample that includes (up to half) images that were asked about."""
+    if size <= most:
+        return np.arange(size, dtype=np.int64)
+    seen = np.unique(asked)
+    seen = rng.permutation(seen)[: most // 2]
+    others = np.setdiff1d(rng.choice(size, size=most, replace=False), seen)[: most - len(seen)]
+    return np.union1d(seen, others).astype(np.int64)
+
+
+def _reduced(rows: NDArray[np.float32], components: int) -> NDArray[np.float64]:
+    """Standardised principal components, scaled so that a typical squared difference is the prior's variance / 4."""
+    reduced = np.asarray(Reduction.fit(rows, components=components).transform(rows), dtype=np.float64)
+    length = float(np.mean(np.sum(np.square(reduced - reduced.mean(axis=0)), axis=1)))
+    return reduced / np.sqrt(length) if length > 0 else reduced
+
+
+def _after(rows: NDArray[np.float64], asked: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Covariance of the weights under the prior, after questions whose answers are not known yet."""
+    information = np.eye(rows.shape[1]) / _PRIOR
+    if len(asked):
+        z = rows[asked[:, 0]] - rows[asked[:, 1]]
+        information = information + _CURVATURE * z.T @ z
+    covariance = np.linalg.inv(information)
+    return np.asarray((covariance + covariance.T) / 2, dtype=np.float64)
