@@ -14,16 +14,18 @@ The last three wrap or replay, so that `TiringAnnotator(SideBiasedAnnotator(Nois
 from __future__ import annotations
 
 import csv
+import difflib
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from steelyard.errors import PairError
+from steelyard.errors import ConfigError, PairError
 
 __all__ = [
     "Annotator",
@@ -33,6 +35,9 @@ __all__ = [
     "SideBiasedAnnotator",
     "TieProneAnnotator",
     "TiringAnnotator",
+    "annotator_names",
+    "make_annotator",
+    "parse_annotator",
 ]
 
 Floats = NDArray[np.float64]
@@ -292,6 +297,72 @@ class ReplayAnnotator:
             label = answers[int(rng.integers(len(answers)))] if answers else np.nan
             result.append(label if i < j else 1.0 - label)
         return np.array(result, dtype=np.float64)
+
+
+_ALONE = {"perfect": PerfectAnnotator, "noisy": NoisyAnnotator, "tie_prone": TieProneAnnotator}
+_WRAPPING = {"tiring": TiringAnnotator, "side_biased": SideBiasedAnnotator}
+
+
+def annotator_names() -> tuple[str, ...]:
+    """Names that `make_annotator` knows."""
+    return (*_ALONE, *_WRAPPING)
+
+
+def make_annotator(name: str, values: ArrayLike, **options: Any) -> Annotator:
+    """An annotator by name, who knows the severity of each image.
+
+    `tiring` and `side_biased` wrap a noisy annotator and hand it `scale` and `lapse`.
+
+    >>> type(make_annotator("noisy", [0, 1], scale=0.3)).__name__
+    'NoisyAnnotator'
+
+    Raises:
+        ConfigError: there is no such annotator or option.
+    """
+    if name not in annotator_names():
+        close = difflib.get_close_matches(name, annotator_names(), n=1)
+        hint = f" – did you mean '{close[0]}'?" if close else ""
+        raise ConfigError(f"unknown annotator '{name}'{hint}; there are {', '.join(annotator_names())}")
+    kinds: list[type] = [_ALONE[name]] if name in _ALONE else [_WRAPPING[name], NoisyAnnotator]
+    known = [
+        key
+        for kind in kinds
+        for key in inspect.signature(kind).parameters
+        if key not in ("values", "annotator")
+    ]
+    for key in options:
+        if key not in known:
+            raise ConfigError(
+                f"annotator '{name}' has no option '{key}'; it knows {', '.join(known) or 'none'}"
+            )
+    if name in _ALONE:
+        alone: Annotator = _ALONE[name](values, **options)
+        return alone
+    inner = {key: options.pop(key) for key in ("scale", "lapse") if key in options}
+    wrapping: Annotator = _WRAPPING[name](NoisyAnnotator(values, **inner), **options)
+    return wrapping
+
+
+def parse_annotator(spec: str) -> tuple[str, dict[str, Any]]:
+    """A name and its options as people write them.
+
+    >>> parse_annotator("noisy:scale=0.3")
+    ('noisy', {'scale': 0.3})
+
+    Raises:
+        ConfigError: a part is no key=value.
+    """
+    name, *parts = spec.split(":")
+    options: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"'{part}' in annotator '{spec}' is no option; options look like scale=0.3")
+        try:
+            options[key] = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            options[key] = value
+    return name, options
 
 
 def _check_values(values: ArrayLike) -> Floats:

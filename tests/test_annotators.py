@@ -14,8 +14,11 @@ from steelyard.annotators import (
     SideBiasedAnnotator,
     TieProneAnnotator,
     TiringAnnotator,
+    annotator_names,
+    make_annotator,
+    parse_annotator,
 )
-from steelyard.errors import PairError
+from steelyard.errors import ConfigError, PairError
 
 MANY = np.tile([[0, 1]], (20_000, 1))
 
@@ -179,3 +182,35 @@ def test_bad_settings_are_refused() -> None:
         with pytest.raises(PairError, match=message):
             make()
     assert perfect.answer([], np.random.default_rng(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("name", annotator_names())
+def test_annotators_by_name_answer_the_same_with_the_same_seed(name: str) -> None:
+    pairs = np.tile([[1, 0]], (500, 1))
+    one, two = (make_annotator(name, [0.0, 0.2]).answer(pairs, np.random.default_rng(0)) for _ in range(2))
+    assert (one == two).all()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("noisey", "unknown annotator 'noisey' – did you mean 'noisy'"),
+        ("noisy:sclae=1", "no option 'sclae'; it knows scale, lapse"),
+        ("tiring:side=left", "no option 'side'; it knows stamina"),
+        ("noisy:scale", "'scale' in annotator 'noisy:scale' is no option"),
+    ],
+)
+def test_unknown_names_and_options_are_said(spec: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        name, options = parse_annotator(spec)
+        make_annotator(name, [0, 1], **options)
+
+
+def test_options_stand_after_colons() -> None:
+    assert parse_annotator("perfect") == ("perfect", {})
+    assert parse_annotator("side_biased:side=right:strength=0.2") == (
+        "side_biased",
+        {"side": "right", "strength": 0.2},
+    )
+    biased = make_annotator("side_biased", [0.0, 9.0], side="right", strength=1.0)
+    assert biased.answer([(1, 0)] * 5, np.random.default_rng(0)).tolist() == [0.0] * 5
