@@ -201,9 +201,12 @@ def test_annotators_by_name_answer_the_same_with_the_same_seed(name: str) -> Non
     ],
 )
 def test_unknown_names_and_options_are_said(spec: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    def make() -> None:
         name, options = parse_annotator(spec)
         make_annotator(name, [0, 1], **options)
+
+    with pytest.raises(ConfigError, match=message):
+        make()
 
 
 def test_options_stand_after_colons() -> None:
