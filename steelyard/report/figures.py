@@ -286,8 +286,8 @@ def _proportions(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
     def paint(canvas: Any) -> None:
         axes = np.atleast_1d(canvas.subplots(1, len(methods), sharey=True))
         for ax, method in zip(axes, methods, strict=True):
-            bars = [("all\nimages", analysis.pool_proportions())]
-            bars += [(f"round\n{number}", share) for number, share in shares[method].items()]
+            bars = [("all", analysis.pool_proportions())]
+            bars += [(str(number), share) for number, share in shares[method].items()]
             floor = np.zeros(len(bars))
             for g, grade in enumerate(analysis.grades):
                 heights = np.array([share[g] for _, share in bars]) * 100
@@ -303,6 +303,7 @@ def _proportions(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
                 )
                 floor += heights
             ax.set_xticks(range(len(bars)), [name for name, _ in bars])
+            ax.set_xlabel("up to round")
             ax.axvline(0.5, color=RULE, linewidth=0.8)
             ax.set_title(method_name(method, short=True), fontsize=8.5)
             ax.grid(visible=False, axis="x")
