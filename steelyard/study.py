@@ -504,7 +504,9 @@ class Study:
             return _score_table(self.catalog, self._newest_posterior())
         from steelyard.ranker.model import load_ranker, ranker_inputs
 
-        catalog = Catalog.from_folder(Path(folder), progress=progress)
+        catalog = Catalog.from_folder(
+            Path(folder), check=True, on_error=self.config.images.on_error, progress=progress
+        )
         ranker = load_ranker(self.folder / self._newest_model().path)
         inputs = ranker_inputs(catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
         return _score_table(catalog, ranker.posterior(inputs, progress=progress))

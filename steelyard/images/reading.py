@@ -25,7 +25,7 @@ def read_catalog(config: ImagesConfig, *, progress: Progress | None = None) -> C
     if config.layout == "features" or config.features:
         if not config.features:
             raise ConfigError("layout 'features' needs a matrix: --features NPY")
-        return Catalog.from_features(config.features, config.labels or None)
+        return Catalog.from_features(config.features, config.labels or None, root=config.root or None)
     if not config.root:
         raise ConfigError(f"layout '{config.layout}' needs a folder: --images DIR")
     root = Path(config.root)

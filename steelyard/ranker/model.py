@@ -75,21 +75,13 @@ def ranker_inputs(
         return extract(
             catalog, backbone=config.backbone, image_size=config.image_size, cache=cache, progress=progress
         )
+    if cache is not None:
+        from steelyard.images.cache import cached_pixels
+
+        return cached_pixels(cache, catalog, _pixel_size(config), progress=progress)
     from steelyard.images.decode import resize
 
-    size = _pixel_size(config)
-
-    def compute(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return np.stack([resize(catalog.read(int(row)), size) for row in rows])
-
-    if cache is None:
-        return compute(np.arange(len(catalog)))
-    from steelyard.images.cache import cached_rows
-
-    return cached_rows(
-        cache, catalog.ids, compute, row_shape=(size, size, 3), dtype=np.uint8,
-        settings={"kind": "pixels", "size": size}, progress=progress,
-    )  # fmt: skip
+    return np.stack([resize(catalog.read(row), _pixel_size(config)) for row in range(len(catalog))])
 
 
 def picture_inputs(pictures: NDArray[np.uint8], config: RankerConfig) -> NDArray[Any]:
