@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -340,6 +341,23 @@ def test_nothing_is_computed_when_all_is_there(
     run_experiment(config, finished.path, resume=True, progress=lambda *call: told.append(call))
     assert (finished.path / "results.csv").read_bytes() == before
     assert told[-1] == (12, 12, "cells: 12 of 12, 12 found finished")
+
+
+def test_what_a_living_process_is_writing_stays(matrix: dict[str, str], tmp_path: Path) -> None:
+    config = small(matrix, methods=("all",), only_folds=(0,))
+    folder = run_experiment(config, tmp_path / "RUN")
+    host = platform.node().partition(".")[0]
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    names = {
+        "mine": f".x-f0-s0.{host}.{os.getpid()}",
+        "left": f".x-f0-s1.{host}.{dead.pid}",
+        "far": ".x-f0-s2.other-host.1",
+    }
+    for name in names.values():
+        (folder.cells / name).mkdir()
+    run_experiment(config, tmp_path / "RUN", resume=True)
+    assert {key for key, name in names.items() if (folder.cells / name).exists()} == {"mine", "far"}
 
 
 def test_methods_and_seeds_can_be_added(matrix: dict[str, str], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "result_columns"]
 
 TABLES = ("scores", "outcomes", "asked")
+_HOST = platform.node().partition(".")[0]
 
 
 def result_columns(grades: int) -> list[str]:
@@ -104,10 +106,16 @@ class RunFolder:
             )
         old["methods"] += [m for m in description["methods"] if m not in old["methods"]]
         old["commands"] += [c for c in description["commands"] if c not in old["commands"]]
-        for name in [p for p in self.cells.iterdir() if p.name.startswith(".")]:
-            shutil.rmtree(name, ignore_errors=True)  # half-written by a run that was killed
+        self._sweep()
         self.write_json("experiment.json", old)
         return old
+
+    def _sweep(self) -> None:
+        """Remove what killed processes of this machine left half-written; others may be at work on a shared folder."""
+        for path in self.cells.glob(f".*.{_HOST}.*"):
+            process = path.name.rpartition(".")[2]
+            if process.isdigit() and not _alive(int(process)):
+                shutil.rmtree(path, ignore_errors=True)
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file in one step."""
@@ -126,7 +134,7 @@ class RunFolder:
         import pandas as pd
 
         place = self.cells / cell.name
-        working = self.cells / f".{cell.name}.{os.getpid()}"
+        working = self.cells / f".{cell.name}.{_HOST}.{os.getpid()}"
         shutil.rmtree(working, ignore_errors=True)
         working.mkdir()
         for name in TABLES:
@@ -217,6 +225,18 @@ class RunFolder:
         raise ExperimentError(
             f"{self.path} has no table '{name}'; let its run finish with: steelyard experiment … --resume"
         )
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is no question but a kill; what is left over does no harm
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _small(table: pd.DataFrame) -> pd.DataFrame:
