@@ -230,6 +230,17 @@ def test_a_lease_committed_between_look_and_lock_is_seen(postgres_store: Store) 
 
 
 @pytest.mark.postgres
+def test_nobody_waits_for_a_pair_that_somebody_is_looking_at(postgres_store: Store) -> None:
+    store = postgres_store
+    first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
+    with store._engine.connect() as rival, rival.begin():
+        rival.execute(sa.text("SELECT 1 FROM pairs WHERE id = :id FOR UPDATE"), {"id": first})
+        [leased] = store.lease_pairs("b", 1, seconds=60, rng=np.random.default_rng(0))
+        assert leased.pair == second
+    assert len(store.lease_pairs("b", 2, seconds=60, rng=np.random.default_rng(0))) == 2
+
+
+@pytest.mark.postgres
 def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, say: Any) -> None:
     store = postgres_store
     first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])

@@ -109,6 +109,16 @@ def test_answers_and_leases_together_fill_the_seats(store: Store, say: Any) -> N
     assert numbers(ask(store, "c", now=1060)) == [pair]
 
 
+def test_an_answer_takes_one_seat_and_never_two_of_the_same_person(store: Store, say: Any) -> None:
+    [pair] = store.add_pairs([NewPair(0, 1, raters=2)])
+    [leased] = ask(store, "a")
+    store.add_comparison(say.about(leased), require_lease=True, now=1001)
+    assert ask(store, "a", now=1002) == []
+    assert ask(store, "a", now=9000) == []
+    assert store.free_pair_count("a", now=1002) == 0
+    assert numbers(ask(store, "b", now=1002)) == [pair]
+
+
 def test_how_much_is_left(store: Store, pair_ids: list[int], say: Any) -> None:
     ask(store, "a", 2)
     assert store.free_pair_count("a", now=1001) == 5
