@@ -113,8 +113,9 @@ class PairSet:
 
     def contains(self, pairs: ArrayLike) -> NDArray[np.bool_]:
         """For each pair, whether it is in the set."""
-        keys = self._keys
-        return np.fromiter((key in keys for key in self.keys(pairs).tolist()), dtype=bool)
+        keys = self.keys(pairs)
+        found = self._keys.intersection(keys.tolist())  # most candidates are free, so this is small
+        return np.isin(keys, list(found)) if found else np.zeros(len(keys), dtype=bool)
 
     def copy(self) -> PairSet:
         """An independent copy."""

@@ -52,6 +52,7 @@ __all__ = ["Study", "TrainedModel", "study_config"]
 
 Progress = Callable[[int, int, str], None]
 
+_FEW = 8  # pairs; fewer are chosen from a smaller search, which finds as good a one in a fraction of the time
 _KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights
 
 
@@ -208,7 +209,8 @@ class Study:
         """
         pairs = self._lease(n, annotator)
         if len(pairs) < n:
-            self.propose(self._batch(n - len(pairs)), strategy=strategy)
+            self._belief.refresh()
+            self._choose(self._batch(n - len(pairs)), strategy)
             pairs = self._lease(n, annotator)
         return pairs
 
@@ -278,14 +280,19 @@ class Study:
 
     def propose(self, n: int, *, strategy: str | None = None, progress: Progress | None = None) -> list[Pair]:
         """Choose n new pairs and put them up for answering, without handing them to anybody."""
+        self._belief.refresh()
+        return self._choose(n, strategy, progress)
+
+    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[Pair]:
         from steelyard.acquire import choose
 
-        belief = self._belief.refresh()
-        ask = self.config.ask
+        belief, ask = self._belief, self.config.ask
         name = strategy or (ask.strategy if belief.posterior is not None else ask.start)
         options: dict[str, Any] = {"noise": ask.noise, "reselect": ask.reselect}
         if name in ("spread", "coreset"):
             options["features"] = self._flat_inputs(progress)
+        elif n <= _FEW:  # somebody waits for the answer
+            options |= {"images": 1_500, "candidates": 6_000, "targets": 1_000}
         pool, posterior, taken = self._pool()
         if pool is not None and "features" in options:
             options["features"] = options["features"][pool]
@@ -295,7 +302,7 @@ class Study:
             options=options,
         )  # fmt: skip
         pairs = choice.pairs if pool is None else pool[choice.pairs]
-        number = len(self.store.models())
+        number = 0 if belief.model is None else belief.model.round + 1
         repeats = self._repeat_numbers(pairs, choice.roles)
         new = [
             NewPair(
@@ -307,7 +314,6 @@ class Study:
             )
         ]  # fmt: skip
         ids = self.store.add_pairs(new)
-        belief.refresh()
         images = self.catalog.ids
         return [
             Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
@@ -346,7 +352,7 @@ class Study:
     def _batch(self, missing: int) -> int:
         """How many pairs to choose when `missing` are: the whole start or round at once, or one by one."""
         ask, images = self.config.ask, len(self.catalog)
-        if self._belief.refresh().posterior is None:
+        if self._belief.posterior is None:
             start = round(ask.start_share * images) - len(self._belief.taken)
             return max(missing, start)
         return max(missing, round(ask.round_share * images)) if ask.mode == "rounds" else missing
