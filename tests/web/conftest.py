@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from PIL import Image
 
 from steelyard.images.catalog import Catalog
 from steelyard.images.synthetic import SyntheticImages, draw, write
@@ -26,7 +27,12 @@ from steelyard.web.app import create_app
 from steelyard.web.auth import digest
 
 N = 60
-GRADES = ("Mayo 0: normal", "Mayo 1: mild redness", "Mayo 2: marked redness, erosions", "Mayo 3: ulcers, bleeding")
+GRADES = (
+    "Mayo 0: normal",
+    "Mayo 1: mild redness",
+    "Mayo 2: marked redness, erosions",
+    "Mayo 3: ulcers, bleeding",
+)
 
 
 @pytest.fixture(scope="session")
@@ -104,6 +110,7 @@ class Server:
     study: Study
     url: str
     secrets: dict[str, str] = field(default_factory=dict)
+    app: Any = None
 
     def link(self, name: str) -> str:
         """The personal link of somebody."""
@@ -129,7 +136,7 @@ def serve() -> Iterator[Callable[..., Server]]:
         while not server.started:
             time.sleep(0.01)
         running.append((server, thread, listening))
-        return Server(study, f"http://127.0.0.1:{listening.getsockname()[1]}", secrets)
+        return Server(study, f"http://127.0.0.1:{listening.getsockname()[1]}", secrets, app)
 
     yield start
     for server, thread, listening in running:
@@ -147,7 +154,12 @@ def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(
             executable_path=path,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-dev-shm-usage",
+            ],
         )
         yield running
         running.close()
@@ -186,7 +198,13 @@ class Client(httpx.Client):
 
     def answer(self, pair: dict[str, Any], answer: str = "left", **more: Any) -> httpx.Response:
         """Answer a pair."""
-        body = {"id": str(uuid.uuid4()), "pair": pair["id"], "left": pair["left"], "right": pair["right"], "answer": answer}
+        body = {
+            "id": str(uuid.uuid4()),
+            "pair": pair["id"],
+            "left": pair["left"],
+            "right": pair["right"],
+            "answer": answer,
+        }
         return self.post("/api/v1/comparisons", json={**body, **more})
 
 
@@ -226,3 +244,99 @@ def team(study: Study, serve: Callable[..., Server], enter: Callable[..., Client
     """Clients of a server where everybody signs in: ada (admin), lea (lead), kt and mo (annotators)."""
     server = serve(study, {"ada": "admin", "lea": "lead", "kt": "annotator", "mo": "annotator"})
     return lambda name="": enter(server, name)
+
+
+class Window:
+    """A browser window at a server: opens pages, answers by key, and remembers what went wrong on the console."""
+
+    def __init__(
+        self, browser: Any, server: Server, *, size: tuple[int, int] = (1280, 800), **options: Any
+    ) -> None:
+        self.server = server
+        self.context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+        self.context.set_default_timeout(20_000)
+        self.page = self.context.new_page()
+        self.errors: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._heard)
+
+    def _heard(self, message: Any) -> None:
+        # A dead network is what some tests are about.
+        if message.type == "error" and "ERR_INTERNET_DISCONNECTED" not in message.text:
+            self.errors.append(message.text)
+
+    def open(self, path: str) -> Any:
+        """Go to a page of the server."""
+        self.page.goto(self.server.url + path)
+        return self.page
+
+    def compare(self) -> Any:
+        """The compare page with a pair in sight."""
+        page = self.open("/compare")
+        self.pair()
+        return page
+
+    def pair(self) -> tuple[str, str]:
+        """The ids of the two images in sight, once both are painted."""
+        self.page.wait_for_function(
+            "() => { const now = [...document.querySelectorAll('.stage img.now')];"
+            " return now.length === 2 && now.every((n) => n.complete && n.naturalWidth) }"
+        )
+        left, right = self.page.eval_on_selector_all(
+            ".stage img.now", "nodes => nodes.map((n) => n.dataset.image)"
+        )
+        return left, right
+
+    def press(self, key: str) -> tuple[str, str]:
+        """Answer the pair in sight by a key; gives the pair that comes next."""
+        before = self.pair()
+        self.page.wait_for_timeout(30)
+        self.page.keyboard.press(key)
+        for _ in range(200):
+            after = self.pair()
+            if after != before:
+                return after
+            self.page.wait_for_timeout(10)
+        raise AssertionError(f"{key} brought no other pair")
+
+    def saved(self) -> None:
+        """Wait until everything has arrived."""
+        self.page.wait_for_function("() => document.querySelector('#saved').dataset.state === 'saved'")
+        self.page.wait_for_function(
+            "() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))"
+        )
+
+    def shot(self, name: str) -> Path:
+        """A screenshot: into docs/images when STEELYARD_SCREENSHOTS is set, into a temporary folder otherwise."""
+        folder = (
+            Path(__file__).parents[2] / "docs" / "images"
+            if os.environ.get("STEELYARD_SCREENSHOTS")
+            else self.folder
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.png"
+        self.page.screenshot(path=str(path))
+        if folder != self.folder:
+            Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)  # a third of the bytes
+        assert path.stat().st_size > 5000
+        return path
+
+    folder = Path()
+
+
+@pytest.fixture
+def window(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Window]]:
+    """Windows that must not have complained when they are closed."""
+    opened: list[Window] = []
+
+    def open_window(server: Server, **options: Any) -> Window:
+        made = Window(browser, server, **options)
+        made.folder = tmp_path / "shots"
+        opened.append(made)
+        return made
+
+    yield open_window
+    complaints = [error for one in opened for error in one.errors]
+    for one in opened:
+        one.context.close()
+    assert complaints == []

@@ -37,7 +37,12 @@ def test_times_sides_note_and_exclusion_are_recorded(local: Client, study: Study
     )
     assert reply.status_code == 201
     [row] = study.store.comparisons()
-    assert (row.left, row.right, row.shown_at, row.answered_at) == (pair["left"], pair["right"], 1000.5, 1003.0)
+    assert (row.left, row.right, row.shown_at, row.answered_at) == (
+        pair["left"],
+        pair["right"],
+        1000.5,
+        1003.0,
+    )
     assert (row.note, row.source, row.annotator) == ("blurred", "page", "you")
     assert study.store.excluded_ids() == {pair["left"]}
     assert local.patch(f"/api/v1/images/{pair['left']}", json={"excluded": False}).status_code == 204
@@ -74,7 +79,10 @@ def test_two_people_never_hold_the_same_pair(team: Callable[[str], Client]) -> N
 
 
 def test_several_raters_are_different_people(
-    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client], store_url: str
+    make_study: Callable[..., Study],
+    serve: Callable[..., Server],
+    enter: Callable[..., Client],
+    store_url: str,
 ) -> None:
     study = make_study(store=store_url, ask={"raters": 2, "start": "random", "budget": 0.1})
     server = serve(study, {"kt": "annotator", "mo": "annotator"})
@@ -85,7 +93,12 @@ def test_several_raters_are_different_people(
     assert set(mine.values()) | set(theirs.values()) == {201}
 
 
-def test_the_end_is_said(make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client], store_url: str) -> None:
+def test_the_end_is_said(
+    make_study: Callable[..., Study],
+    serve: Callable[..., Server],
+    enter: Callable[..., Client],
+    store_url: str,
+) -> None:
     study = make_study(store=store_url, ask={"budget": 0.1, "start": "random"})  # six answers
     client = enter(serve(study))
     while pairs := client.lease(3):
@@ -136,7 +149,9 @@ def test_grades(local: Client, study: Study, teach: Teach) -> None:
     assert first.json()["below"] or first.json()["above"]
     assert local.post("/api/v1/grades", json={**body, "id": str(uuid.uuid4()), "grade": 3}).status_code == 201
     assert local.post("/api/v1/grades", json={**body, "id": str(uuid.uuid4()), "grade": 4}).status_code == 422
-    assert image not in [i["id"] for i in local.get("/api/v1/grading/next", params={"count": 50}).json()["images"]]
+    assert image not in [
+        i["id"] for i in local.get("/api/v1/grading/next", params={"count": 50}).json()["images"]
+    ]
     assert [g.grade for g in study.store.grades() if g.effective] == [3]
     newest = next(g.id for g in study.store.grades() if g.effective)
     assert local.post(f"/api/v1/grades/{newest}/undo", json={"id": str(uuid.uuid4())}).status_code == 200
@@ -176,9 +191,7 @@ def test_an_images_comparisons_are_seen_from_its_side(local: Client) -> None:
     pairs = local.lease(4)
     for pair, answer in zip(pairs, ("left", "right", "equal", "cannot judge"), strict=True):
         local.answer(pair, answer)
-    outcomes = [
-        local.get(f"/api/v1/images/{pair['left']}").json()["comparisons"] for pair in pairs
-    ]
+    outcomes = [local.get(f"/api/v1/images/{pair['left']}").json()["comparisons"] for pair in pairs]
     for pair, rows, expected in zip(pairs, outcomes, ("more", "less", "equal", "cannot"), strict=True):
         assert (pair["right"], expected) in {(row["other"], row["outcome"]) for row in rows}
 
@@ -193,7 +206,9 @@ def test_progress_says_what_happened(local: Client, study: Study, teach: Teach) 
     time.sleep(1.1)  # a progress document is kept for a second
     after = local.get("/api/v1/progress").json()
     assert [shape["name"] for shape in after["spread"]["shapes"]] == ["Mayo 0", "Mayo 1", "Mayo 2", "Mayo 3"]
-    assert sum(shape["count"] for shape in after["spread"]["shapes"]) == int((study.known_grades() >= 0).sum())
+    assert sum(shape["count"] for shape in after["spread"]["shapes"]) == int(
+        (study.known_grades() >= 0).sum()
+    )
     [row] = after["people"]["rows"]
     assert (row["annotator"], row["answers"], row["seconds"]) == ("kt", 40, 2.5)
     assert after["answered"] == 40
@@ -251,9 +266,7 @@ def test_wording_changes_once_and_is_kept(local: Client, study: Study) -> None:
     assert local.patch("/api/v1/study", json={"grades": ["only one"]}).status_code == 409
 
 
-def test_a_token_can_do_what_the_page_can(
-    local: Client, study: Study, enter: Callable[..., Client]
-) -> None:
+def test_a_token_can_do_what_the_page_can(local: Client, study: Study, enter: Callable[..., Client]) -> None:
     made = local.post("/api/v1/tokens", json={"label": "script"}).json()
     bearer = {"Authorization": f"Bearer {made['token']}"}
     program = enter(local.server, headers=bearer)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_work_follows_from_the_store(study: Study) -> None:
     assert any("model 0" in line for line in state.progress["log"])
 
 
-def test_the_last_answers_are_learnt_although_they_are_few(make_study: Callable[..., Study], store_url: str) -> None:
+def test_the_last_answers_are_learnt_although_they_are_few(
+    make_study: Callable[..., Study], store_url: str
+) -> None:
     study = make_study(store=store_url, ask={"budget": 0.5, "start": "random"})  # 30 answers
     answer(study, 20)
     run_worker(study.folder, once=True, nice=0)
@@ -118,7 +121,9 @@ def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[
         "import sys, time; from steelyard.study import Study; s = Study.open(sys.argv[1]); "
         "print(s.store.claim_trainer('doomed', 2.0), flush=True); time.sleep(60)"
     )
-    doomed = subprocess.Popen([sys.executable, "-c", hold, str(study.folder)], stdout=subprocess.PIPE, text=True)
+    doomed = subprocess.Popen(
+        [sys.executable, "-c", hold, str(study.folder)], stdout=subprocess.PIPE, text=True
+    )
     assert doomed.stdout is not None
     assert doomed.stdout.readline().strip() == "True"
     doomed.send_signal(signal.SIGKILL)
@@ -139,7 +144,9 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
         "import subprocess, sys, os; p = subprocess.Popen([sys.executable, '-m', 'steelyard.web.trainer', "
         "sys.argv[1], str(os.getpid())]); print(p.pid, flush=True)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(study.folder)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(study.folder)], capture_output=True, text=True, check=True
+    )
     child = int(done.stdout)
 
     def gone() -> bool:
@@ -147,8 +154,9 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
             os.kill(child, 0)
         except ProcessLookupError:
             return True
-        with open(f"/proc/{child}/stat", encoding="ascii") as file:
-            return file.read().split()[2] == "Z"  # ended, and nobody has asked how
+        return (
+            Path(f"/proc/{child}/stat").read_text(encoding="ascii").split()[2] == "Z"
+        )  # ended, not yet asked about
 
     wait_for(gone)
 
@@ -159,7 +167,10 @@ def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pi
     from steelyard.web.scorer import Scorer
 
     catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(16))
-    changes = {"ranker": {"backbone": "small", "image_size": 32, "head": "convex"}, "ask": {"start": "random"}}
+    changes = {
+        "ranker": {"backbone": "small", "image_size": 32, "head": "convex"},
+        "ask": {"start": "random"},
+    }
     with Study.create(tmp_path / "pixels", catalog, preset="small", **changes) as study:
         answer(study, 12)
         study.fit()

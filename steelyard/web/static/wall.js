@@ -80,6 +80,11 @@ export class Wall extends EventTarget {
     for (const [index, cell] of this.cells) {
       if (index < from || index > to) { cell.remove(); this.cells.delete(index); }
     }
+    if (this.focused < from || this.focused > to) {
+      // The wall stays reachable by Tab wherever it was scrolled to.
+      this.focused = low;
+      this.cells.get(low)?.setAttribute("tabindex", "0");
+    }
     const fresh = document.createDocumentFragment();
     for (let index = from; index <= to; index++) {
       if (this.cells.has(index)) continue;
