@@ -1,0 +1,302 @@
+"""The whole loop on drawn images: draw, extract features, let a virtual annotator answer, train, measure.
+
+Two ways of asking get the same number of answers from the same annotator about the same images: the study's own
+strategy, and chance. What they learn is measured on patients that neither has seen. What is left behind is a study
+that the page can open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from steelyard.annotators import Annotator
+    from steelyard.config import AskConfig, RankerConfig
+    from steelyard.images.synthetic import SyntheticImages
+    from steelyard.study import Study
+
+__all__ = ["DemoResult", "run_demo"]
+
+Progress = Callable[[int, int, str], None]
+Floats = NDArray[np.float64]
+
+_ROUNDS = 10
+_NOISE = 0.2  # difference in severity at which the virtual annotator is right in 73% of the cases
+_TEST_SEED = 1_000_003  # added to the seed: patients of the test set are other patients
+_STUDY_ROUNDS = 4  # rounds that the virtual annotator plays in the study itself
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResult:
+    """What a demo found.
+
+    Attributes:
+        study: folder of the study that was left behind.
+        images: number of images that could be asked about.
+        tested: number of images of unseen patients that accuracy was measured on.
+        strategy: what "asking well" was.
+        answers: numbers of answers, ascending, shape (K,).
+        well: accuracy of each run after so many answers, asking well, shape (runs, K).
+        random: the same, asking at random.
+    """
+
+    study: Path
+    images: int
+    tested: int
+    strategy: str
+    answers: NDArray[np.int64]
+    well: Floats
+    random: Floats
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Heads of the table."""
+        return "answers", "asking at random", "asking well", "difference"
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells of the table, a row for each number of answers."""
+        gap, error = self._gap()
+        return [
+            (f"{n}", f"{100 * r:.1f}%", f"{100 * w:.1f}%", f"{100 * g:+.1f} ± {100 * e:.1f}")
+            for n, r, w, g, e in zip(
+                self.answers, self.random.mean(axis=0), self.well.mean(axis=0), gap, error, strict=True
+            )
+        ]
+
+    @property
+    def beats_random(self) -> bool:
+        """Whether asking well is ahead over the whole curve by more than twice its standard error."""
+        mean, error = self._overall()
+        return mean > 2 * error
+
+    @property
+    def summary(self) -> str:
+        """What was found, in a few sentences, good or bad."""
+        mean, error = self._overall()
+        k = min(3, len(self.answers) - 1)
+        n, well, random = int(self.answers[k]), self.well.mean(axis=0), self.random.mean(axis=0)
+        counted = f"{n} answers to {self.images} images order {{}} of the pairs of unseen patients right"
+        facts = (
+            f"{counted.format(f'{well[k]:.1%}')} when asked well ({self.strategy}), {random[k]:.1%} when asked at random; "
+            f"over the whole curve {100 * mean:+.1f} ± {100 * error:.1f} points (mean of {len(self.well)} runs)."
+        )
+        if self.beats_random:
+            reached = np.flatnonzero(random >= well[k])
+            chance = (
+                f"Asking at random needs {int(self.answers[reached[0]])} for that."
+                if len(reached)
+                else f"Asking at random does not get there with {int(self.answers[-1])}."
+            )
+            return f"Asking well beats asking at random: {facts} {chance}"
+        if mean < -2 * error:
+            return f"On these images asking well was worse than asking at random: {facts}"
+        return f"On these images asking well made no clear difference: {facts}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "images": self.images,
+            "tested": self.tested,
+            "runs": len(self.well),
+            "strategy": self.strategy,
+            "beats_random": self.beats_random,
+            "summary": self.summary,
+            "curve": [
+                {"answers": int(n), "random": float(r), "well": float(w)}
+                for n, r, w in zip(
+                    self.answers, self.random.mean(axis=0), self.well.mean(axis=0), strict=True
+                )
+            ],
+        }
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the two curves, with the range of the runs behind them; PNG, SVG or PDF by the ending."""
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
+        from steelyard.report.palette import INK, method_styles, style
+
+        place = Path(path)
+        styles = method_styles(["epig", "random"])
+        with rc_context(style()):
+            figure = Figure(figsize=(5.6, 3.5), dpi=150)  # no pyplot: nothing global, no window
+            axes = figure.add_subplot()
+            curves = ((self.well, "epig", "asking well"), (self.random, "random", "asking at random"))
+            for accuracy, look, label in curves:
+                color, mean = styles[look]["color"], accuracy.mean(axis=0)
+                low, high = accuracy.min(axis=0), accuracy.max(axis=0)
+                axes.fill_between(self.answers, low, high, color=color, alpha=0.15, linewidth=0)
+                axes.plot(self.answers, mean, **styles[look])
+                axes.annotate(
+                    label, (self.answers[-1], mean[-1]), xytext=(6, 0), textcoords="offset points", va="center",
+                    color=color,
+                )  # fmt: skip
+            axes.set_xlabel("answers given")
+            axes.set_ylabel("pairs of unseen patients ordered right")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+            axes.set_title(f"{self.images} drawn images; mean and range of {len(self.well)} runs", color=INK)
+            axes.set_xlim(0, float(self.answers[-1]) * 1.32)
+            axes.set_xticks(np.linspace(0, int(self.answers[-1]), 6).round())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(place)
+        return place
+
+    def _gap(self) -> tuple[Floats, Floats]:
+        """Mean difference after so many answers, and its standard error over the runs."""
+        gap = self.well - self.random
+        return gap.mean(axis=0), gap.std(axis=0, ddof=1) / np.sqrt(len(gap))
+
+    def _overall(self) -> tuple[float, float]:
+        gap = (self.well - self.random).mean(axis=1)
+        return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap)))
+
+
+def run_demo(
+    folder: str | Path,
+    *,
+    images: int = 300,
+    size: int = 96,
+    seed: int = 0,
+    runs: int = 10,
+    progress: Progress | None = None,
+) -> DemoResult:
+    """Run the loop on drawn images and compare asking well with asking at random.
+
+    Args:
+        folder: gets `images/` (PNGs and labels.csv) and `study/` (a study that knows some answers).
+        images: how many may be asked about; half as many more are drawn of other patients to test on.
+        size: side in pixels, of the drawing and of what the network sees.
+        seed: same seed, same figures.
+        runs: how often each way of asking is tried, with different luck.
+        progress: called as progress(done, total, text).
+
+    Returns:
+        Curves, table, plot and the study's folder.
+
+    Raises:
+        ConfigError: fewer than 40 images or two runs.
+        StudyError: there is a study in the folder already.
+    """
+    from steelyard.annotators import NoisyAnnotator
+    from steelyard.images.synthetic import draw
+    from steelyard.ranker.features import extract
+
+    if images < 40:
+        raise ConfigError(f"'images' is 40 or more, not {images}: fewer show nothing")
+    if runs < 2:
+        raise ConfigError(f"'runs' is 2 or more, not {runs}: one has no error bar")
+    tell = progress or (lambda done, total, text: None)
+    place = Path(folder)
+    _refuse_used(place)
+    drawn = draw(images, size=size, seed=seed, progress=tell)
+    # Equally many of each grade, so that a pair of test images is as likely to be 2 against 3 as 0 against 1.
+    test = draw(max(images // 2, 40), size=size, seed=seed + _TEST_SEED, shares=(0.25,) * 4, progress=tell)
+    with _make_study(place, drawn, size=size, seed=seed, progress=tell) as study:
+        order = [int(Path(path).stem.rpartition("-")[2]) for path in map(str, study.catalog.paths)]
+        annotator = NoisyAnnotator(drawn.severity[order], scale=_NOISE)
+        features = np.asarray(study.inputs(tell))
+        ranker, ask = study.config.ranker, study.config.ask
+        unseen = extract(
+            test.images, backbone=ranker.backbone, image_size=ranker.image_size,
+            progress=lambda done, total, text: tell(done, total, "features of unseen patients"),
+        )  # fmt: skip
+        race = _Race(features, unseen, test, annotator, ranker, ask, seed)
+        answers = np.unique(np.round(ask.round_share * images * np.arange(1, _ROUNDS + 1)).astype(np.int64))
+        found: dict[str, list[Floats]] = {"well": [], "random": []}
+        for run in range(runs):
+            for k, (way, curves) in enumerate(found.items()):
+                tell(2 * run + k, 2 * runs, "asking and training")
+                curves.append(race.run(answers, well=way == "well", run=run))
+        tell(2 * runs, 2 * runs, "asking and training")
+        _play(study, annotator)
+    well, random = (np.stack(curves) for curves in found.values())
+    strategy = f"{ask.start} start, then {ask.strategy}"
+    return DemoResult(place / "study", images, len(test), strategy, answers, well, random)
+
+
+class _Race:
+    """One pool, one annotator, one test set; ways of asking compete on them."""
+
+    def __init__(
+        self,
+        features: NDArray[np.floating],
+        unseen: NDArray[np.floating],
+        test: SyntheticImages,
+        annotator: Annotator,
+        ranker: RankerConfig,
+        ask: AskConfig,
+        seed: int,
+    ) -> None:
+        from steelyard.evaluate.accuracy import overall_pairs
+        from steelyard.ranker.reduction import Reduction
+
+        self.reduction = Reduction.fit(
+            features, components=ranker.components, whitening=ranker.whitening, kernel=ranker.kernel
+        )
+        self.features, self.rows = features, self.reduction.transform(features)
+        self.unseen, self.grades = self.reduction.transform(unseen), test.grades
+        self.pairs = overall_pairs(test.grades, at_least=4000, rng=np.random.default_rng([seed, 0]))
+        self.annotator, self.ranker, self.ask, self.seed = annotator, ranker, ask, seed
+
+    def run(self, answers: NDArray[np.int64], *, well: bool, run: int) -> Floats:
+        """Accuracy after each number of answers, shape (K,)."""
+        from steelyard.acquire import choose
+        from steelyard.evaluate.accuracy import correct
+        from steelyard.pairs import PairSet
+        from steelyard.ranker.convex import ConvexHead
+
+        luck, mistakes = (np.random.default_rng([self.seed, run, purpose]) for purpose in (1, 2))
+        taken, pairs, labels = PairSet(len(self.rows)), np.empty((0, 2), np.int64), np.empty(0)
+        head: ConvexHead | None = None
+        found = []
+        for total in answers.tolist():
+            belief = None if head is None else head.posterior(rows=self.rows)
+            way = "random" if not well else self.ask.start if head is None else self.ask.strategy
+            options = {"features": self.features} if way == "spread" else {}
+            chosen = choose(way, belief, total - len(pairs), taken=taken, rng=luck, options=options).pairs
+            taken.add(chosen)
+            pairs = np.concatenate([pairs, chosen])
+            labels = np.append(labels, self.annotator.answer(chosen, mistakes))
+            head = ConvexHead.fit(
+                self.features, pairs, labels, reduction=self.reduction, rows=self.rows, ties=self.ranker.ties
+            )
+            scores = head.posterior(rows=self.unseen).mean
+            found.append(float(correct(scores, self.grades, self.pairs).mean()))
+        return np.array(found)
+
+
+def _refuse_used(place: Path) -> None:
+    from steelyard.errors import StudyError
+
+    if (place / "study" / "study.toml").exists():
+        raise StudyError(f"{place / 'study'} is a study already; choose another folder for the demo")
+
+
+def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, progress: Progress) -> Study:
+    from steelyard.images.catalog import Catalog
+    from steelyard.images.synthetic import write
+    from steelyard.study import Study
+
+    table = write(place / "images", drawn, progress=progress)
+    catalog = Catalog.from_csv(table, table.parent)
+    # The smaller network at the size of the drawing: a demo is to be over soon.
+    ranker = {"backbone": "lite0", "image_size": size}
+    pictures = {"root": str(table.parent.resolve()), "layout": "csv", "labels": str(table.resolve())}
+    return Study.create(place / "study", catalog, preset="quick", seed=seed, ranker=ranker, images=pictures)
+
+
+def _play(study: Study, annotator: Annotator) -> None:
+    """A few rounds in the study itself, so that its page has something to show."""
+    for _ in range(_STUDY_ROUNDS):
+        study.propose(max(2, round(study.config.ask.round_share * len(study.catalog))))
+        study.simulate(annotator, name="virtual annotator")
+        study.fit()
