@@ -78,9 +78,8 @@ class AnswerTable(Database):
             last = int(connection.execute(_LAST).scalar_one())
             last = last if upto is None else min(last, upto)
             span = {"after": after, "upto": last}
-            rows = connection.execute(_EFFECTIVE, span).all()
+            columns = self._columns(connection, _EFFECTIVE, span)
             superseded = np.array(connection.execute(_SUPERSEDED, span).scalars().all(), dtype=np.int64)
-        columns = tuple(zip(*rows, strict=True)) if rows else ((),) * 11
         seq, pair, first, second, answer, left, annotator, reserved, repeat, shown_at, answered_at = columns
         first_row, left_row = np.array(first, dtype=np.int64), np.array(left, dtype=np.int64)
         left_first = first_row == left_row

@@ -167,6 +167,14 @@ class Database:
         if not self._sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
 
+    def _columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
+        """The result as one tuple a column, past SQLAlchemy's rows: for arrays of a hundred thousand entries."""
+        result = connection.execute(query, values)
+        names = len(result.keys())
+        rows = result.cursor.fetchall() if result.cursor is not None else []
+        result.close()
+        return list(zip(*rows, strict=True)) if rows else [()] * names
+
     def _insert(self, table: sa.Table) -> Any:
         """An INSERT that knows ON CONFLICT."""
         return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
@@ -196,7 +204,7 @@ def _translated(url: str, error: DBAPIError) -> StoreError:
     line = _first_line(error)
     if "database is locked" in line or getattr(error.orig, "sqlstate", None) in ("55P03", "40P01", "40001"):
         return BusyError(
-            f"{url}: somebody else kept the database locked for {BUSY_SECONDS} s; try again ({line})"
+            f"{url}: somebody else kept the database locked; nothing was written, try again ({line})"
         )
     if "not a database" in line or "malformed" in line:
         return StoreError(

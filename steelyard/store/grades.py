@@ -121,8 +121,11 @@ def _lock_images(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Lock images in the order of their rows, so that only one judgement at a time is written about each."""
     found: dict[str, int] = {}
     for chunk in fields.chunks(sorted({fields.text(id, "an image's id") for id in ids})):
-        query = sa.select(images.c.id, images.c.row).where(images.c.id.in_(chunk)).order_by(images.c.row)
-        found.update((id, row) for id, row in connection.execute(query.with_for_update(key_share=True)))
+        query = sa.select(images.c.id, images.c.row).where(images.c.id.in_(chunk))
+        found.update((id, row) for id, row in connection.execute(query))
+    for rows in fields.chunks(sorted(found.values())):
+        query = sa.select(images.c.row).where(images.c.row.in_(rows)).order_by(images.c.row)
+        connection.execute(query.with_for_update(key_share=True)).all()
     for id in ids:
         if id not in found:
             raise UnknownRecordError(f"no image of this study has the id {id!r}")

@@ -48,37 +48,24 @@ class LeaseTable(Database):
         fields.name(annotator)
         wanted = fields.number(n, "the number of pairs", most=10_000)
         fields.positive(seconds, "the time of a lease")
-        leased = self._hand_out(annotator, wanted, seconds, rng, now, wait=False)
-        if len(leased) < wanted and not self._sqlite:
-            # What others were just looking at was skipped; before saying that nothing is left, wait for them.
-            leased = self._hand_out(annotator, wanted, seconds, rng, now, wait=True)
-        return leased
-
-    def _hand_out(
-        self,
-        annotator: str,
-        n: int,
-        seconds: float,
-        rng: np.random.Generator,
-        now: float | None,
-        *,
-        wait: bool,
-    ) -> list[Leased]:
         with self._writing() as connection:
             at = self._clock(connection, now)
             ensure_annotators(connection, self, [annotator], at)
-            who = {"annotator": annotator, "at": at, "n": n}
-            if not self._sqlite:
-                # Lock first, then look again: a lease may run out and be taken over between the two.
-                lock_pairs(connection, connection.execute(_HELD, who).scalars().all())
-            held = connection.execute(_HELD, who).scalars().all()
-            taken = _take(connection, annotator, n - len(held), at, wait=wait)
-            if held:
-                # Only when half of the time is over: looking again and again should not write to the disk each time.
-                _renew(connection, annotator, held, at + seconds, below=at + seconds / 2)
-            if taken:
-                _reserve(connection, annotator, taken, at, at + seconds, rng)
-            return _leases(connection, annotator, [*held, *taken])
+            if self._sqlite:
+                held, taken = _look(connection, annotator, wanted, at)
+            else:
+                held, taken = _skipping(connection, annotator, wanted, at)
+            leased = _hand_out(connection, annotator, held, taken, at, seconds, rng)
+        while len(leased) < wanted and not self._sqlite:
+            # Pairs that others were just looking at were skipped. Before saying that nothing is left, wait for them;
+            # in a transaction of its own, because whoever waits must not hold anything that others wait for.
+            with self._writing() as connection:
+                at = self._clock(connection, now)
+                held, taken, lost = _waiting(connection, annotator, wanted, at)
+                leased = _hand_out(connection, annotator, held, taken, at, seconds, rng)
+            if not lost:
+                break
+        return leased
 
     def release_leases(self, annotator: str, *, now: float | None = None) -> int:
         """Give back what an annotator holds, so that others get it at once.
@@ -124,22 +111,58 @@ def give_back(
     connection.execute(insert.on_conflict_do_update(index_elements=["pair", "annotator"], set_=update))
 
 
-def _take(connection: Connection, annotator: str, n: int, at: float, *, wait: bool) -> list[int]:
-    """Find `n` available pairs, or as many as there are, and lock them."""
-    found: list[int] = []
+def _look(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int]]:
+    """Pairs that the annotator holds, and new ones up to `n` together; nothing is locked."""
+    who = {"annotator": annotator, "at": at, "last": 0}
+    held = list(connection.execute(_HELD, {**who, "n": n}).scalars())
+    more = n - len(held)
+    return held, list(connection.execute(_AVAILABLE, {**who, "n": more}).scalars()) if more else []
+
+
+def _skipping(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int]]:
+    """The same on PostgreSQL, locked, leaving out pairs that others have locked.
+
+    Between a look and a lock somebody may commit a lease. So: look, lock, and look again with the lock held.
+    """
+    who = {"annotator": annotator, "at": at}
+    lock_pairs(connection, connection.execute(_HELD, {**who, "n": n}).scalars().all())
+    held = list(connection.execute(_HELD, {**who, "n": n}).scalars())
+    taken: list[int] = []
     last = 0
-    while len(found) < n:
-        who = {"annotator": annotator, "at": at, "last": last, "n": n - len(found)}
-        if connection.dialect.name == "sqlite":
-            return list(connection.execute(_AVAILABLE, who).scalars())
-        locked = connection.execute(_LOCK_WAITING if wait else _LOCK_SKIPPING, who).scalars().all()
+    while more := n - len(held) - len(taken):
+        locked = connection.execute(_AVAILABLE_LOCKED, {**who, "last": last, "n": more}).scalars().all()
         if not locked:
             break
-        # Somebody may have committed a lease between our look and our lock; with the lock held, look again.
         last = locked[-1]
-        again = {"annotator": annotator, "at": at, "ids": locked}
-        found += connection.execute(_STILL_AVAILABLE, again).scalars()
-    return found
+        taken += connection.execute(_STILL_AVAILABLE, {**who, "ids": locked}).scalars()
+    return held, taken
+
+
+def _waiting(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int], bool]:
+    """The same, waiting for all locks in ascending order; also says whether a pair was lost to somebody meanwhile."""
+    who = {"annotator": annotator, "at": at}
+    seen, free = _look(connection, annotator, n, at)
+    lock_pairs(connection, [*seen, *free], missing_ok=True)  # one nobody was asked may be dropped meanwhile
+    held = [id for id in connection.execute(_HELD, {**who, "n": n}).scalars() if id in set(seen)]
+    taken = list(connection.execute(_STILL_AVAILABLE, {**who, "ids": free}).scalars()) if free else []
+    return held, taken, len(held) + len(taken) < len(seen) + len(free)
+
+
+def _hand_out(
+    connection: Connection,
+    annotator: str,
+    held: Sequence[int],
+    taken: Sequence[int],
+    at: float,
+    seconds: float,
+    rng: np.random.Generator,
+) -> list[Leased]:
+    if held:
+        # Only when half of the time is over: looking again and again should not write to the disk each time.
+        _renew(connection, annotator, held, at + seconds, below=at + seconds / 2)
+    if taken:
+        _reserve(connection, annotator, taken, at, at + seconds, rng)
+    return _leases(connection, annotator, [*held, *taken])
 
 
 def _renew(connection: Connection, annotator: str, ids: Sequence[int], expires: float, below: float) -> None:
@@ -212,8 +235,7 @@ _AVAILABLE = (
     .order_by(pairs.c.id)
     .limit(_n)
 )
-_LOCK_SKIPPING = _AVAILABLE.with_for_update(key_share=True, skip_locked=True)
-_LOCK_WAITING = _AVAILABLE.with_for_update(key_share=True)
+_AVAILABLE_LOCKED = _AVAILABLE.with_for_update(key_share=True, skip_locked=True)
 _STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)
 _AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
 

@@ -90,16 +90,15 @@ class PairTable(Database):
 
     def pair_array(self, after_id: int = 0) -> NDArray[np.int64]:
         """All pairs ever chosen as catalog rows, shape (n, 2), smaller row first."""
-        return self.pair_columns(after_id).rows
+        with self._reading() as connection:
+            first, second = self._columns(connection, _ROWS, {"after": after_id})
+        return np.array([first, second], dtype=np.int64).T.reshape(-1, 2)
 
     def pair_columns(self, after_id: int = 0) -> PairColumns:
         """Pairs as columns; pass the last id as `after_id` next time to get only what is new."""
-        query = sa.select(
-            pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.round, pairs.c.open, pairs.c.reserved
-        )
         with self._reading() as connection:
-            rows = connection.execute(query.where(pairs.c.id > after_id).order_by(pairs.c.id)).all()
-        id, first, second, round, open, reserved = zip(*rows, strict=True) if rows else ((),) * 6
+            columns = self._columns(connection, _COLUMNS, {"after": after_id})
+        id, first, second, round, open, reserved = columns
         return PairColumns(
             np.array(id, dtype=np.int64),
             np.array([first, second], dtype=np.int64).T.reshape(-1, 2),
@@ -155,7 +154,7 @@ class PairTable(Database):
         return dropped
 
 
-def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
+def lock_pairs(connection: Connection, ids: Sequence[int], *, missing_ok: bool = False) -> dict[int, Any]:
     """Lock pairs in ascending order and read them, with the ids of their images.
 
     Raises:
@@ -171,7 +170,7 @@ def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
         for row in connection.execute(statement, {"ids": chunk}).mappings():
             found[row["id"]] = row
     for id in wanted:
-        if id not in found:
+        if id not in found and not missing_ok:
             raise _no_pair(id)
     return found
 
@@ -259,6 +258,16 @@ _DESCRIBED_ROWS = _DESCRIBED.where(
 )
 _DESCRIBED_AMONG = _DESCRIBED.where(pairs.c.id.in_(_among)).order_by(pairs.c.id)
 _LOCKED_AMONG = _DESCRIBED_AMONG.with_for_update(of=pairs, key_share=True)
+
+_after = pairs.c.id > sa.bindparam("after", type_=sa.BigInteger)
+_ROWS = sa.select(pairs.c.first_row, pairs.c.second_row).where(_after).order_by(pairs.c.id)
+_COLUMNS = (
+    sa.select(
+        pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.round, pairs.c.open, pairs.c.reserved
+    )
+    .where(_after)
+    .order_by(pairs.c.id)
+)
 
 ANSWERS = (
     sa.select(sa.func.count()).where(comparisons.c.pair == pairs.c.id, COMPARISONS.counts).scalar_subquery()

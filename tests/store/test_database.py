@@ -241,6 +241,32 @@ def test_nobody_waits_for_a_pair_that_somebody_is_looking_at(postgres_store: Sto
 
 
 @pytest.mark.postgres
+def test_two_who_want_what_the_other_holds_do_not_wait_for_each_other(postgres_store: Store) -> None:
+    store = postgres_store
+    for turn in range(15):
+        ids = store.add_pairs([NewPair(0, 1, repeat=turn), NewPair(2, 3, repeat=turn)])
+        people = [f"a{turn}", f"b{turn}"]
+        for who in people:  # one pair each; then each pair wants the other person too
+            store.lease_pairs(who, 1, seconds=60, rng=np.random.default_rng(0))
+        store.set_raters(ids, 2)
+        start = threading.Barrier(2)
+        got: dict[str, list[int]] = {}
+
+        def ask(who: str, start: threading.Barrier = start, got: dict[str, list[int]] = got) -> None:
+            start.wait()
+            got[who] = sorted(
+                one.pair for one in store.lease_pairs(who, 3, seconds=60, rng=np.random.default_rng(0))
+            )
+
+        threads = [threading.Thread(target=ask, args=(who,)) for who in people]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert got == dict.fromkeys(people, ids)
+
+
+@pytest.mark.postgres
 def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, say: Any) -> None:
     store = postgres_store
     first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
