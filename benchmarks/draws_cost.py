@@ -93,9 +93,7 @@ def trained(config: RankerConfig, images: np.ndarray, grades: np.ndarray, share:
     return network
 
 
-def screening(
-    backbone: str, size: int, epochs: int, rate: float, share: float, scouts: int, repeats: int
-) -> None:
+def screening(backbone: str, size: int, epochs: int, rate: float, share: float, repeats: int) -> None:
     """Parts 2 and 3."""
     images, grades = uc_images(size)
     config = ranker_preset(
@@ -109,7 +107,7 @@ def screening(
     for seed in range(repeats):
         once.append(seconds(lambda: mean_scores(network, batches_of(images, 64))))
         started = time.perf_counter()
-        found = screened_draws(network, images, draws=30, seed=seed, share=share, scouts=scouts)
+        found = screened_draws(network, images, draws=30, seed=seed, share=share)
         costs.append(time.perf_counter() - started)
         started = time.perf_counter()
         full = draw_scores(network, batches_of(images, 64), draws=30, seed=seed)
@@ -120,7 +118,7 @@ def screening(
     print(f"  all 30 draws   {np.median(full_costs) / base:5.1f} × a plain pass")
     print(
         f"  screened       {np.median(costs) / base:5.1f} × a plain pass   (must: at most 6), "
-        f"share {share}, {scouts} scouts, {found.drawn_N.mean():.1%} of the pool drawn in full"
+        f"share {share}, {found.drawn_N.mean():.1%} of the pool drawn in full"
     )
     print(
         f"  true top 5% found: mean {np.mean(recalls):.3f}, worst {np.min(recalls):.3f} of {repeats} seeds   (must: at least .90)"
@@ -162,8 +160,7 @@ def main() -> None:
     parser.add_argument("--screen-size", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--share", type=float, default=0.14)
-    parser.add_argument("--scouts", type=int, default=2)
+    parser.add_argument("--share", type=float, default=0.15)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     if options.part != "screening":
@@ -173,7 +170,7 @@ def main() -> None:
             print(f"Screening needs the UC images below {DATA}; set STEELYARD_DATA")
             return
         screening(
-            options.backbone, options.screen_size, options.epochs, options.rate, options.share, options.scouts, options.repeats
+            options.backbone, options.screen_size, options.epochs, options.rate, options.share, options.repeats
         )  # fmt: skip
 
 

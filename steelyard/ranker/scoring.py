@@ -33,7 +33,9 @@ __all__ = [
 Batches = Iterable[NDArray[Any]]
 Progress = Callable[[int, int, str], None]
 _BLOCK_BYTES = 128 << 20  # raw images that are kept while all draws go over them
-_FEWEST_LANDMARKS = 24
+_FEWEST_DRAWN = 40
+_TRAITS = 512
+_RIDGE = 0.1  # against traits of mean square length 1, as tried on networks trained with the UC images
 
 
 @dataclass(frozen=True)
@@ -183,99 +185,118 @@ def screened_draws(
     draws: int,
     seed: int,
     share: float,
-    scouts: int = 2,
+    rounds: int = 10,
     batch_size: int = 64,
     progress: Progress | None = None,
 ) -> Screened:
-    """T draws for the promising share of a pool, a few passes for the rest.
+    """All T draws for the promising share of a pool, one pass for the rest.
 
-    Draws are shared by the pool, so what a draw does to one image it does, more or less, to others: the T × N scores are
-    nearly of low rank. Hence: all draws for some *landmarks*, chosen at random; from them, which few draws (*scouts*)
-    tell most about the others, and how; the scouts for the whole pool, which predict the other draws of every image; all
-    draws for the images whose predicted draws vary most. (Masks of its own for each image would leave nothing to learn
-    from the landmarks.)
+    Draws are shared by the pool, so what a draw does to an image it does to others that look alike to the network. One
+    pass with mean weights notes how strongly each image excites the inputs that masks switch (its *traits*). All T draws
+    of some images chosen at random teach a ridge regression from traits to draws; it says whose draws will vary most;
+    those get theirs, the regression learns from them, and so on. (Masks of its own for each image would leave nothing to
+    learn.)
 
     Args:
         network: a Bayesian network with shared masks.
         images: the pool, uint8 (N, H, W, 3) or rows (N, D); a memory map is read batch by batch.
         draws: T.
-        seed: of the draws; they are those that `draw_scores` makes.
-        share: of the pool that gets all T draws, above 0 and up to 1; a fifth of it are landmarks. With T = 30 and two
-            scouts, 0.14 costs 5.9 passes.
-        scouts: draws of the whole pool, fewer than T.
+        seed: of the draws (they are those that `draw_scores` makes) and of the images to begin with.
+        share: of the pool that gets all T draws, above 0 and up to 1; with T = 30, 0.15 costs 5.5 passes.
+        rounds: how often the regression is learnt anew.
         batch_size: images a batch.
         progress: as for `draw_scores`.
 
     Raises:
-        RankerError: the share or the scouts are out of range, the masks are not shared, or as for `draw_scores`.
+        RankerError: the share is out of range, the masks are not shared, or as for `draw_scores`.
     """
     if not 0 < share <= 1:
         raise RankerError(f"the share that gets all draws is above 0 and up to 1, not {share}")
-    if not 1 <= scouts < max(draws, 2):
-        raise RankerError(f"scouts are at least 1 and fewer than the {draws} draws, not {scouts}")
+    if rounds < 1:
+        raise RankerError(f"screening takes 1 round or more, not {rounds}")
     if any(hook.masks == "independent" for _, hook in masked_layers(network)):
         raise RankerError(
             "screening needs shared masks: independent ones say nothing about other images; set screening to 1"
         )
     size = len(images)
-    promising = math.ceil(0.8 * share * size)
-    count = max(math.ceil(0.2 * share * size), _FEWEST_LANDMARKS)
-    work = (
-        size * draws
-        if promising + count >= size
-        else count * draws + (size - count) * scouts + promising * (draws - scouts)
-    )
-    done = 0
+    wanted = max(math.ceil(share * size), min(size, _FEWEST_DRAWN))
+    scores_N_T, drawn = np.empty((size, draws)), np.zeros(size, dtype=bool)
 
-    def scored(rows: NDArray[np.int64], which: list[int]) -> NDArray[np.float64]:
-        nonlocal done
-        before = done
-        done += len(rows) * len(which)
-        return draw_scores(
-            network, batches_of(images, batch_size, rows), draws=which, seed=seed, size=len(rows),
-            progress=None if progress is None else lambda now, _, text: progress(before + now, work, text),
+    def make_draws(rows: NDArray[np.int64]) -> None:
+        done = int(drawn.sum()) * draws
+        found = draw_scores(
+            network, batches_of(images, batch_size, rows), draws=draws, seed=seed, size=len(rows),
+            progress=None if progress is None else lambda now, _, text: progress(done + now, wanted * draws, text),
         )  # fmt: skip
+        scores_N_T[rows], drawn[rows] = found.T, True
 
-    everything = list(range(draws))
-    if promising + count >= size:
-        whole = scored(np.arange(size), everything)
-        return Screened(whole, np.ones(size, dtype=bool))
+    if wanted == size:
+        make_draws(np.arange(size))
+        return Screened(scores_N_T.T.copy(), drawn)
 
-    landmarks = np.sort(np.random.default_rng([seed, size]).choice(size, count, replace=False))
-    others = np.setdiff1d(np.arange(size), landmarks)
-    known = scored(landmarks, everything).T
-    chosen = _scouts(known, scouts)
-    scores_N_T = np.empty((size, draws))
-    scores_N_T[landmarks] = known
-    seen = scored(others, chosen).T
-    scores_N_T[others] = _predicted(known, chosen, seen)
-    best = others[np.sort(np.argsort(-scores_N_T[others].var(axis=1), kind="stable")[:promising])]
-    rest = [t for t in everything if t not in chosen]
-    scores_N_T[best[:, None], np.array(rest)] = scored(best, rest).T
-    drawn = np.zeros(size, dtype=bool)
-    drawn[landmarks] = drawn[best] = True
+    first = max(math.ceil(0.2 * wanted), _FEWEST_DRAWN // 2)
+    make_draws(np.sort(np.random.default_rng([seed, size]).choice(size, first, replace=False)))
+    traits = _traits(network, images, np.flatnonzero(drawn), seed, batch_size)
+    for target in np.linspace(first, wanted, rounds + 1).astype(int)[1:]:
+        _, variance = _predicted(traits, scores_N_T, drawn)
+        variance[drawn] = -np.inf
+        best = np.argsort(-variance, kind="stable")[: target - int(drawn.sum())]
+        if len(best):
+            make_draws(np.sort(best))
+    scores_N_T[~drawn] = _predicted(traits, scores_N_T, drawn)[0][~drawn]
     return Screened(scores_N_T.T.copy(), drawn)
 
 
-def _scouts(known_n_T: NDArray[np.float64], count: int) -> list[int]:
-    """The draws that span the others best: pivots of a QR decomposition of the centred draws."""
-    from scipy.linalg import qr
+def _traits(
+    network: Network, images: NDArray[Any], some: NDArray[np.int64], seed: int, batch_size: int
+) -> NDArray[np.float32]:
+    """How each image excites the inputs of the stages with masks: mean and deviation of each channel, in one pass.
 
-    _, _, order = qr(known_n_T - known_n_T.mean(axis=0), mode="economic", pivoting=True)
-    return sorted(int(t) for t in order[:count])
+    Standardised by some images and, where there are more than `_TRAITS`, mixed down to so many at random (which keeps
+    inner products, all that a ridge regression sees). A constant comes first.
+    """
+
+    def raw(batch: NDArray[Any]) -> Tensor:
+        x, found = network.prepare(batch), []
+        for stage in network.chain():
+            if masked_layers(stage):
+                found.append(
+                    x if x.dim() == 2 else torch.cat(torch.std_mean(x.flatten(2), dim=2, correction=0), dim=1)
+                )
+            x = stage(x)
+        return torch.cat(found, dim=1).float()
+
+    network.eval()
+    with torch.inference_mode():
+        known = torch.cat([raw(batch) for batch in batches_of(images, batch_size, some)])
+        mean, deviation = known.mean(dim=0), known.std(dim=0).clamp_min(1e-6)
+        mix = None
+        if known.shape[1] > _TRAITS:
+            mixed = np.random.default_rng([seed, known.shape[1]]).normal(size=(known.shape[1], _TRAITS))
+            mix = torch.from_numpy(mixed.astype(np.float32)).to(known.device)
+        parts = []
+        for batch in batches_of(images, batch_size):
+            # An image far off what was seen first must not outweigh all others.
+            scaled = ((raw(batch) - mean) / deviation).clamp(-10, 10)
+            parts.append((scaled if mix is None else scaled @ mix).cpu().numpy())
+    traits = np.concatenate(parts)
+    length = np.sqrt(np.square(traits).sum(axis=1).mean())
+    return np.concatenate([np.ones((len(traits), 1), np.float32), traits / length], axis=1)
 
 
 def _predicted(
-    known_n_T: NDArray[np.float64], chosen: list[int], seen_m_c: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """All draws of images whose chosen draws have been seen: ridge regression on the landmarks."""
-    mean = known_n_T.mean(axis=0)
-    inputs = known_n_T[:, chosen] - mean[chosen]
-    ridge = 1e-2 * known_n_T.var() * np.eye(len(chosen))
-    slopes = np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ (known_n_T - mean))
-    predicted = mean + (seen_m_c - mean[chosen]) @ slopes
-    predicted[:, chosen] = seen_m_c
-    return np.asarray(predicted)
+    traits_N_D: NDArray[np.float32], scores_N_T: NDArray[np.float64], drawn: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draws of all images from the drawn ones, and the variance over draws to expect, what is not known included."""
+    inputs, known = traits_N_D[drawn].astype(np.float64), scores_N_T[drawn]
+    mean = known.mean(axis=0)
+    inverse = np.linalg.inv(inputs.T @ inputs + _RIDGE * np.eye(inputs.shape[1]))
+    slopes = inverse @ (inputs.T @ (known - mean))
+    predicted = mean + traits_N_D @ slopes
+    # Bayesian linear regression: the level of the noise from the data, then the predictive variance of each image.
+    level = float(np.mean((known - mean) * (known - mean - inputs @ slopes)))
+    unknown = level * (1 + np.einsum("nd,de,ne->n", traits_N_D, inverse, traits_N_D, optimize=True))
+    return predicted, predicted.var(axis=1) + unknown
 
 
 def _pass(network: Network, batch: Any, stages: int) -> Tensor:

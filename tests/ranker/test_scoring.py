@@ -86,23 +86,31 @@ def test_progress_ends_at_the_total() -> None:
     assert seen == [(400, 1200), (800, 1200), (1200, 1200)]
 
 
-def test_screening_finds_the_most_uncertain_and_keeps_real_draws_real() -> None:
-    network = head(hidden=32)
-    rows = np.random.default_rng(2).normal(size=(2000, 10)).astype(np.float32) * np.linspace(0.5, 2, 2000)[
-        :, None
-    ].astype(np.float32)
-    full = draw_scores(network, batches_of(rows, 256), draws=30, seed=3)
+@pytest.mark.parametrize("kind", ["rows", "images"])
+def test_screening_finds_the_most_uncertain_and_keeps_real_draws_real(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    if kind == "rows":
+        network = head(hidden=32)
+        pool: Any = (
+            rng.normal(size=(600, 10)).astype(np.float32)
+            * np.linspace(0.5, 2, 600, dtype=np.float32)[:, None]
+        )
+    else:
+        network = build_network(ranker_preset("small", image_size=16), seed=0)
+        pool = (rng.random((300, 16, 16, 3)) * rng.integers(20, 256, (300, 1, 1, 3))).astype(np.uint8)
+    full = draw_scores(network, batches_of(pool, 256), draws=30, seed=3)
     seen: list[tuple[int, int]] = []
     found = screened_draws(
-        network, rows, draws=30, seed=3, share=0.14, progress=lambda d, t, s: seen.append((d, t))
+        network, pool, draws=30, seed=3, share=0.15, progress=lambda d, t, s: seen.append((d, t))
     )
-    passes = seen[-1][0]
-    assert passes == seen[-1][1]
-    assert passes <= 6 * 2000
+    assert seen[-1][0] == seen[-1][1] == 30 * found.drawn_N.sum()
     assert np.allclose(found.scores_T_N[:, found.drawn_N], full[:, found.drawn_N], atol=1e-5)
-    assert 0.12 <= found.drawn_N.mean() <= 0.15
-    top = np.argsort(-full.var(axis=0))[:100]
-    assert found.drawn_N[top].mean() >= 0.5  # ten times chance, for a network that was never trained
+    assert found.drawn_N.mean() == pytest.approx(0.15, abs=0.01)
+    top = np.argsort(-full.var(axis=0))[: len(pool) // 20]
+    assert found.drawn_N[top].mean() >= 0.6  # chance is 0.15; trained networks are measured in benchmarks
+    # what was not drawn is predicted: close to what the draws would have been, and never the uncertain ones
+    others = ~found.drawn_N
+    assert np.corrcoef(found.scores_T_N[:, others].ravel(), full[:, others].ravel())[0, 1] > 0.8
 
 
 def test_screening_small_pools_and_share_one_draw_everything() -> None:
@@ -134,8 +142,8 @@ def test_what_cannot_be_is_named() -> None:
         draw_scores(head(), batches_of(ROWS, 50), draws=0, seed=0)
     with pytest.raises(RankerError, match=r"not 0\.0"):
         screened_draws(head(), ROWS, draws=5, seed=0, share=0.0)
-    with pytest.raises(RankerError, match="fewer than the 5 draws"):
-        screened_draws(head(), ROWS, draws=5, seed=0, share=0.1, scouts=5)
+    with pytest.raises(RankerError, match="1 round or more"):
+        screened_draws(head(), ROWS, draws=5, seed=0, share=0.1, rounds=0)
     with pytest.raises(RankerError, match="shared masks"):
         screened_draws(head(masks="independent"), ROWS, draws=5, seed=0, share=0.1)
     assert draw_scores(head(), [], draws=2, seed=0).shape == (2, 0)
