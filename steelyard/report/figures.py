@@ -480,10 +480,12 @@ def _cost(analysis: Analysis, formats: tuple[str, ...], pair_seconds: float, gra
 
 
 def _legend(canvas: Any, ax: Any) -> None:
+    """Below the panels; the figure grows by what the legend needs."""
     handles, labels = ax.get_legend_handles_labels()
     most = 6 if max(map(len, labels)) < 16 else 3 if max(map(len, labels)) < 34 else 2
     lines = -(-len(labels) // most)
     columns = -(-len(labels) // lines)
+    canvas.set_figheight(canvas.get_figheight() + 0.19 * (lines - 1))
     canvas.legend(
         handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4
     )

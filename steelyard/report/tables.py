@@ -127,6 +127,9 @@ def accuracy_table(analysis: Analysis) -> Table:
         "Labels: comparisons as a share of training images"
         + (" (conventional: grades)." if "conventional" in analysis.methods else ".")
     )
+    counts = analysis.last.groupby("method").size()
+    if counts.nunique() > 1:
+        note += " The run is not finished: methods differ in the number of their cells, so their means are over different folds."
     return Table(
         "accuracy",
         "Accuracy of relative labels",

@@ -163,24 +163,22 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
 
 def _findings(analysis: Analysis) -> list[str]:
     """Sentences that follow from the tables, whichever way they point."""
-    found = []
-    shared = analysis.accuracy()
+    found, alike = [], []
+    shared, rival = analysis.accuracy(), method_name(analysis.proposed)
     for method in analysis.methods:
         if method in (analysis.proposed, "all", "conventional") or analysis.cells < 2:
             continue
         interval = analysis.paired(method, analysis.proposed)
-        verdict = (
-            "better than"
-            if interval.low > 0
-            else "worse than"
-            if interval.high < 0
-            else "not distinguishable from"
-        )
+        if interval.low <= 0 <= interval.high:
+            alike.append(f"{method_name(method)} ({interval_text(interval)})")
+            continue
         ratio = 100 * shared[method]["label_ratio"][0]
         found.append(
-            f"{method_name(method)}, with {ratio:.0f} % of the labels, is {verdict} {method_name(analysis.proposed)}: "
+            f"{method_name(method)}, with {ratio:.0f} % of the labels, is {'better' if interval.low > 0 else 'worse'} than {rival}: "
             f"{interval_text(interval)} points overall."
         )
+    if alike:
+        found.append(f"Not distinguishable from {rival}, in points overall: {', '.join(alike)}.")
     for e in analysis.efficiency():
         if not np.isnan(e.reached):
             found.append(
