@@ -6,6 +6,7 @@ Plain ASGI, no framework: these run for every picture of the wall.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -76,9 +77,13 @@ class Guard:
             return
         headers = Headers(scope=scope)
 
+        begun = time.perf_counter()
+
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 out = MutableHeaders(scope=message)
+                if not scope["path"].endswith("/session"):  # how long a password took is nobody's business
+                    out["Server-Timing"] = f"total;dur={(time.perf_counter() - begun) * 1000:.1f}"
                 for name, value in _HEADERS.items():
                     out.setdefault(name, value)
             await send(message)

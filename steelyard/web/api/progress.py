@@ -145,7 +145,7 @@ def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
                 low=float(values.min()), high=float(values.max()),
             )
         )  # fmt: skip
-    text = f"Scores of {len(shown):,} images run from {low:.2f} to {high:.2f}."
+    text = f"Scores of {len(shown):,} images run from {low:.2f} to {high:.2f}.".replace("-", "−")
     if len(shapes) > 1:
         medians = [shape.median for shape in shapes]
         rising = all(a < b for a, b in pairwise(medians))
@@ -232,7 +232,8 @@ def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
             f"{new:,} answers wait for a trainer. It starts by itself; if it does not, run: steelyard worker"
         )
         return TrainerPart(state="waiting", sentence=text, done=0, total=0, log=log)
-    made = f"Model {ranking.model.id} knows all but the last {new:,} answers." if ranking else "No model yet."
+    known = f"all but the last {new:,} answers" if new else "all answers"
+    made = f"Model {ranking.model.id} knows {known}." if ranking else "No model yet."
     text = f"{made} The next training starts after {max(0, wanted - new):,} more."
     return TrainerPart(state="idle", sentence=text, done=0, total=0, log=log)
 

@@ -39,7 +39,9 @@ function canvas(title, description) {
     svg("desc", { id: `${id}-d` }, document.createTextNode(description)));
 }
 
-function axes(root, { x, y, rangeX, rangeY, formatX = String, formatY = String, ticksX }) {
+const plain = (value) => String(value).replace("-", "−");
+
+function axes(root, { x, y, rangeX, rangeY, formatX = plain, formatY = plain, ticksX }) {
   const toX = scale(rangeX, [BOX.left, WIDTH - BOX.right]);
   const toY = scale(rangeY, [HEIGHT - BOX.bottom, BOX.top]);
   for (const value of ticks(...rangeY)) {
@@ -72,6 +74,7 @@ export function lineChart({ title, description = "", x, y, series, low, high, fo
     x, y, formatX, formatY, ticksX, rangeX: extent(xs),
     rangeY: [low ?? rangeY[0], high ?? rangeY[1]],
   });
+  const names = [];
   series.forEach((s, index) => {
     const color = `series-${(index % 6) + 1}`;
     if (s.band?.length) {
@@ -83,7 +86,13 @@ export function lineChart({ title, description = "", x, y, series, low, high, fo
     root.append(svg("path", { d: path(points), class: `curve ${color}`, "stroke-dasharray": DASHES[index % 6] }));
     if (points.length <= 40) for (const [cx, cy] of points) root.append(svg("circle", { cx, cy, r: 3, class: `dot ${color}` }));
     const end = points.at(-1);
-    if (end && series.length > 1) root.append(say(s.name, { x: end[0] - 4, y: end[1] - 8, "text-anchor": "end", class: `name ${color}` }));
+    if (end && series.length > 1) {
+      // Names stand at the end of their lines, one below the other where they would meet.
+      let height = Math.max(end[1] - 8, 14);
+      while (names.some((taken) => Math.abs(taken - height) < 18)) height += 18;
+      names.push(height);
+      root.append(say(s.name, { x: end[0] - 8, y: height, "text-anchor": "end", class: `name ${color}` }));
+    }
   });
   return root;
 }
