@@ -28,7 +28,7 @@ Ties = Literal["half", "rao_kupper"]
 
 # λ is looked for where the prior deviation of a typical difference, √(mean |z|²/λ), lies between these.
 _SPREADS = (0.05, 50.0)
-_DEFAULT_SPREAD = 2.0  # before the first answer
+_DEFAULT_SPREAD = 1.0  # before the first answer; colitis and retinopathy images settle near it
 
 
 @dataclass(frozen=True)

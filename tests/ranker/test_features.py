@@ -124,3 +124,29 @@ def test_importing_does_not_load_torch() -> None:
     code = "import sys, steelyard.ranker.features; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert features.__all__ == ["extract"]
+
+
+@pytest.mark.realdata
+def test_features_tell_mild_from_severe_colitis() -> None:
+    import os
+
+    from steelyard.images.catalog import Catalog
+    from steelyard.ranker.convex import ConvexHead
+
+    folder = Path(os.environ.get("STEELYARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    catalog = Catalog.from_hyperkvasir(folder / "hyperkvasir_uc")
+    assert catalog.grades is not None
+    rng = np.random.default_rng(0)
+    mild, severe = (
+        rng.choice(np.flatnonzero(np.isin(catalog.grades, codes)), 40, replace=False)
+        for codes in ((0, 1), (5,))
+    )
+    rows = extract(
+        [catalog.read(int(row)) for row in (*mild, *severe)], backbone="lite0", image_size=96, flips=False
+    )
+    # Forty of the eighty teach, the other forty are asked about.
+    teach = np.stack([np.arange(40, 60), np.arange(20)], 1)
+    ask = np.array([(i, j) for i in range(60, 80) for j in range(20, 40)])
+    head = ConvexHead.fit(rows, teach, np.ones(20))
+    mean = head.posterior(rows).mean
+    assert (mean[ask[:, 0]] > mean[ask[:, 1]]).mean() > 0.8

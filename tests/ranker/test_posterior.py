@@ -184,6 +184,19 @@ def test_many_answers_one_by_one_stay_near_the_refit(rng: np.random.Generator) -
     assert np.abs(posterior.variance / refit.variance - 1).mean() < 0.1
 
 
+def test_thousands_of_answers_do_not_wear_the_covariance_out(rng: np.random.Generator) -> None:
+    posterior = gaussian(rng, d=12)
+    inverse = np.linalg.inv(posterior.covariance_D_D)
+    for _ in range(2000):
+        i, j = rng.choice(40, 2, replace=False)
+        z = posterior.features_N_D[i] - posterior.features_N_D[j]
+        bend = likelihood.expected_curvature(posterior.difference([[i, j]])[0])
+        inverse += bend * np.outer(z, z)
+        posterior = posterior.imagine((i, j))
+    np.testing.assert_allclose(posterior.covariance_D_D @ inverse, np.eye(12), atol=1e-8)
+    assert (posterior.variance > 0).all()
+
+
 def test_variance_after_answers_is_updated_not_recomputed_wrongly(rng: np.random.Generator) -> None:
     posterior = gaussian(rng)
     assert (posterior.variance > 0).all()  # fills the cache that later posteriors build on
