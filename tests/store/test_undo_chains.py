@@ -106,5 +106,9 @@ def test_what_counts_is_what_plain_python_says(
         stands_left = said.left == store.pair(pair).first
         expected = (said.answer if stands_left else said.answer.mirrored()).label
         np.testing.assert_equal(label, np.nan if expected is None else expected)
+    everything = store.effective_arrays()
+    assert store.answer_count() == len(everything)
+    for code, name in enumerate(everything.annotators):
+        assert store.answer_count(name) == (everything.annotator == code).sum()
     answered = {pair for pair, _ in standing}
     assert [store.pair(pair).open for pair in pairs] == [pair not in answered for pair in pairs]
