@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time as clock
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -132,6 +133,8 @@ class Database:
         self._engine = engine
         self._sqlite = engine.dialect.name == "sqlite"
         self._pid = os.getpid()
+        # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
+        self._writer = threading.Lock()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -148,11 +151,17 @@ class Database:
         if self._pid != os.getpid():
             # A connection must not be used on both sides of a fork; the child starts with none.
             self._engine.dispose(close=False)
-            self._pid = os.getpid()
-        with wrapped_errors(self._engine), self._engine.connect() as connection:
+            self._pid, self._writer = os.getpid(), threading.Lock()
+        with ExitStack() as stack:
+            stack.enter_context(wrapped_errors(self._engine))
+            if writing and self._sqlite:
+                if not self._writer.acquire(timeout=BUSY_SECONDS):
+                    raise BusyError(f"{self.url}: too many requests at once; nothing was written, try again")
+                stack.callback(self._writer.release)
+            connection = stack.enter_context(self._engine.connect())
             connection.execution_options(writing=writing)
-            with connection.begin():
-                yield connection
+            stack.enter_context(connection.begin())
+            yield connection
 
     def _clock(self, connection: Connection, now: float | None) -> float:
         """The given time, or that of the database's machine: several machines then share one clock."""

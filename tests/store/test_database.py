@@ -150,13 +150,14 @@ def test_check_notices_what_went_around_the_store(store: Store, pair_ids: list[i
 
 def test_a_child_process_makes_its_own_connections(store: Store) -> None:
     store.set_setting("who", "parent")
-    child = os.fork()
-    if child == 0:
-        try:
-            store.set_setting("who", "child")
-        finally:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    with store._writer:  # as if another thread were writing at the moment of the fork
+        child = os.fork()
+        if child == 0:
+            try:
+                store.set_setting("who", "child")
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
     assert store.setting("who") == "child"
     store.set_setting("who", "parent again")
 
@@ -187,6 +188,15 @@ def test_a_lock_that_stays_is_reported_as_busy(store: Store, monkeypatch: pytest
         with pytest.raises(BusyError, match="try again"):
             impatient.relocate({store.images(limit=1)[0].id: "elsewhere"})
     impatient.close()
+
+
+def test_a_thread_that_never_gets_its_turn_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    with Store.open(f"sqlite:///{tmp_path}/study.db") as store:
+        with store._writer, pytest.raises(BusyError, match="try again"):
+            store.set_setting("x", 1)
+        store.set_setting("x", 2)
+        assert store.setting("x") == 2
 
 
 @pytest.fixture
