@@ -1,4 +1,4 @@
-"""`coreset`: images that cover the features, paired among themselves (the paper's compared method, k-center greedy)."""
+"""`coreset`: the images that lie farthest from all that were compared (k-center greedy), paired as in step 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from steelyard.acquire.choice import Choice, check_request
 from steelyard.acquire.kcenter import k_center_greedy
 from steelyard.acquire.random_pairs import compared_images, pair_among
-from steelyard.errors import AcquireError
+from steelyard.acquire.spread import features_of
 from steelyard.pairs import PairSet
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["coreset"]
 
-REASON = "These two look unlike the images that have been compared so far."
+REASON = "At least one of these two looks unlike everything compared so far."
 
 
 def coreset(
@@ -30,36 +30,45 @@ def coreset(
     taken: PairSet,
     rng: np.random.Generator,
     features: ArrayLike | None = None,
+    images: int = 50_000,
 ) -> Choice:
-    """Take the n images that are farthest from all images compared so far, and pair them as in step 1.
+    """Take n images by k-center greedy, the compared ones being centres already, and pair them among themselves.
+
+    Exact inside the pool. The cost grows with the pool times the number of centres. Once every image has been
+    compared, images are drawn at random.
 
     Args:
-        posterior: its rows are the features where none are given; its scores are not looked at.
+        posterior: its features are used where none are given; None is fine otherwise.
         n: pairs wanted, and so images taken.
-        taken: pairs that may not be chosen; their images are the first centres. Not changed.
-        rng: the first image of all, and who is paired with whom.
-        features: a row for each image, shape (N, F).
+        taken: pairs that may not be chosen; not changed. Their images are the first centres.
+        rng: the very first image, and who is paired with whom.
+        features: one row an image, shape (N, D); the paper uses those of the pretrained backbone.
+        images: size of the pool at the most; a smaller catalog is taken whole.
 
     Returns:
-        Pairs scored by the sum of their images' distances to what was compared before.
+        Pairs scored by how far their first image was from all centres before it.
 
     Raises:
-        AcquireError: there are no features, or not one row an image.
+        AcquireError: there are neither features nor a posterior, or they are not finite.
     """
-    size = check_request(posterior, n, taken, strategy="coreset", model=False)
-    if features is None and posterior is None:
-        raise AcquireError("'coreset' needs features of the images; give features, or fit a model first")
-    rows = np.asarray(posterior.features_N_D if features is None else features)  # type: ignore[union-attr]
-    if rows.ndim != 2 or len(rows) != size:
-        raise AcquireError(
-            f"'coreset' needs a row of features for each of the {size} images, not {rows.shape}"
-        )
-    if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float64)
-    seen = compared_images(taken)
-    picks, radii = k_center_greedy(rows, n, initial=seen, first=int(rng.integers(size)) if size else 0)
-    reach = np.zeros(size)
-    reach[picks] = radii
-    # Where fewer images are new than wanted, those compared before fill up.
-    pairs = pair_among(np.concatenate([picks, rng.permutation(seen)]), n, taken=taken, rng=rng)
-    return Choice(pairs, reach[pairs].sum(axis=1), [REASON] * len(pairs))
+    check_request(posterior, n, taken, strategy="coreset", model=False)
+    everything = features_of(posterior, features, taken, strategy="coreset")
+    if n == 0 or taken.size < 2:
+        return Choice.empty()
+    rows = np.arange(taken.size)
+    if len(rows) > images:
+        rows = np.sort(rng.choice(taken.size, size=images, replace=False, shuffle=False))
+    pool = np.asarray(everything[rows])
+    if pool.dtype not in (np.float32, np.float64):
+        pool = pool.astype(np.float64)
+    centres = np.flatnonzero(np.isin(rows, compared_images(taken)))
+    picks, radii = k_center_greedy(pool, n, initial=centres, first=int(rng.integers(len(rows))))
+    if len(centres) == 0:
+        radii[0] = radii[1] if len(radii) > 1 else 0.0  # nothing came before the very first
+    chosen = rows[picks]
+    # Where too few are left, or have too few free pairs, the order goes on with the others at random.
+    rest = rng.permutation(np.setdiff1d(rows, chosen))
+    pairs = pair_among(np.concatenate([chosen, rest]), n, taken=taken, rng=rng)
+    radius = dict(zip(chosen.tolist(), radii.tolist(), strict=True))
+    scores = np.array([max(radius.get(i, 0.0), radius.get(j, 0.0)) for i, j in pairs.tolist()])
+    return Choice(pairs, scores, [REASON] * len(pairs))

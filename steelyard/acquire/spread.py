@@ -22,13 +22,16 @@ from steelyard.ranker.reduction import Reduction
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["spread"]
+__all__ = ["features_of", "spread"]
 
 REASON = "These two help the model to get to know all kinds of images."
 
 # Prior variance of the score difference of two typical images: wide enough that a first answer says a lot.
 _PRIOR = 4.0
 _CURVATURE = 0.25  # σ̇ at a difference of 0
+_ONCE = (
+    1e6  # so much less wanted is an image that was used already: each image once, as long as there are others
+)
 
 
 def spread(
@@ -41,33 +44,30 @@ def spread(
     features: ArrayLike | None = None,
     components: int = 128,
     images: int = 0,
-    balance: float = 0.0,
+    balance: float = _ONCE,
     **options: Any,
 ) -> Choice:
     """Choose pairs that differ from each other in what they compare.
 
     Args:
-        posterior: not looked at; None is fine.
+        posterior: its rows are the features where none are given; None is fine otherwise.
         n: pairs wanted.
         taken: pairs that may not be chosen, and count as asked; not changed.
         rng: where the chance comes from.
         features: a row for each image, shape (N, F); may be a memory map.
         components: principal components that differences are measured in.
         images: size of the pool that pairs are sought in; 0 takes 4,000, or 8 a pair if more.
-        balance: see `Search`.
+        balance: see `Search`; by default each image is used once as long as there are others.
         options: as for `dopt`.
 
     Raises:
         AcquireError: there are no features, or not one row an image.
     """
-    size = check_request(None, n, taken, strategy="spread", model=False)
-    if features is None:
-        raise AcquireError("'spread' needs features of the images; give features, or start with 'random'")
-    rows = features if isinstance(features, np.ndarray) else np.asarray(features)
-    if rows.ndim != 2 or len(rows) != size:
-        raise AcquireError(
-            f"'spread' needs a row of features for each of the {size} images, not {rows.shape}"
-        )
+    check_request(posterior, n, taken, strategy="spread", model=False)
+    rows = features_of(posterior, features, taken, strategy="spread")
+    size = taken.size
+    if n == 0 or size < 2:
+        return Choice.empty()
     asked = taken.to_array()
     pool = _pool(size, asked, images or max(4_000, 8 * n), rng)
     place = np.full(size, -1, dtype=np.int64)
@@ -80,6 +80,28 @@ def spread(
         prior, n, taken=PairSet(len(pool), known), rng=rng, images=len(pool), balance=balance, **options
     )
     return Choice(pool[choice.pairs], choice.scores, [REASON] * len(choice))
+
+
+def features_of(
+    posterior: Posterior | None, features: ArrayLike | None, taken: PairSet, *, strategy: str
+) -> NDArray[np.floating]:
+    """The features a strategy was given, or else the posterior's, a row for each image.
+
+    Raises:
+        AcquireError: there are none, or not one row an image.
+    """
+    if features is None:
+        if posterior is None:
+            raise AcquireError(
+                f"'{strategy}' needs features of the images; give features, or start with 'random'"
+            )
+        return posterior.features_N_D
+    rows = features if isinstance(features, np.ndarray) else np.asarray(features)
+    if rows.ndim != 2 or len(rows) != taken.size:
+        raise AcquireError(
+            f"'{strategy}' needs a row of features for each of the {taken.size} images, not {rows.shape}"
+        )
+    return rows
 
 
 def _pool(size: int, asked: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
