@@ -179,9 +179,10 @@ def draw(module: nn.Module, seed: int, t: int, *, rows: Sequence[int] | None = N
     if seed < 0 or t < 0:
         raise RankerError(f"seed and t of a draw are 0 or more, not {seed} and {t}")
     layers = _enter(module)
-    training = [(part, part.training) for part in module.modules()]
+    training = [part for part in module.modules() if part.training]
     try:
-        module.eval()
+        for part in training:
+            part.training = False
         for number, (layer, hook) in enumerate(layers):
             if hook.units == "channel" and hook.masks == "shared" and _foldable(layer):
                 layer.__dict__["weight"] = _folded(
@@ -194,8 +195,8 @@ def draw(module: nn.Module, seed: int, t: int, *, rows: Sequence[int] | None = N
         for layer, hook in layers:
             layer.__dict__.pop("weight", None)
             hook.source = None
-        for part, flag in training:
-            part.training = flag
+        for part in training:
+            part.training = True
 
 
 class _PoolMasks:

@@ -185,7 +185,7 @@ def screened_draws(
     draws: int,
     seed: int,
     share: float,
-    rounds: int = 10,
+    rounds: int = 6,
     batch_size: int = 64,
     progress: Progress | None = None,
 ) -> Screened:
@@ -250,7 +250,7 @@ def screened_draws(
 def _traits(
     network: Network, images: NDArray[Any], some: NDArray[np.int64], seed: int, batch_size: int
 ) -> NDArray[np.float32]:
-    """How each image excites the inputs of the stages with masks: mean and deviation of each channel, in one pass.
+    """How each image excites the inputs of the stages with masks: the mean of each channel, in one pass.
 
     Standardised by some images and, where there are more than `_TRAITS`, mixed down to so many at random (which keeps
     inner products, all that a ridge regression sees). A constant comes first.
@@ -260,9 +260,7 @@ def _traits(
         x, found = network.prepare(batch), []
         for stage in network.chain():
             if masked_layers(stage):
-                found.append(
-                    x if x.dim() == 2 else torch.cat(torch.std_mean(x.flatten(2), dim=2, correction=0), dim=1)
-                )
+                found.append(x if x.dim() == 2 else x.flatten(2).mean(dim=2))
             x = stage(x)
         return torch.cat(found, dim=1).float()
 
