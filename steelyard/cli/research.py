@@ -184,13 +184,19 @@ def report(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The HTML file; figures and tables go beside it.")
     ] = Path("report.html"),
+    proposed: Annotated[
+        str,
+        typer.Option(
+            help="Method that the others are tested against (experiments); the paper's ubs by default."
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML with all tables and figures; the same as SVG, PDF, PNG, CSV and LaTeX beside it."""
     from steelyard.report import write_report
 
     with progress_bar() as progress:
-        written = write_report(source, output, progress=progress)
+        written = write_report(source, output, proposed=proposed or None, progress=progress)
     beside = written.with_name(f"{written.stem}_files")
     if as_json:
         print_json(
