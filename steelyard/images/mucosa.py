@@ -140,16 +140,10 @@ def _tissue(
     def some(kind: Field, zoom: int = 1) -> Field:
         return read(kind[int(rng.integers(BANK))], tube.u, tube.v, rng, zoom)
 
-    vessels, spots, flecks, points = (
-        some(tiles.vessels),
-        some(tiles.spots),
-        some(tiles.spots),
-        some(tiles.spots, 2),
-    )
-    grain, grain_2, ripple, ripple_2 = (
-        some(t) for t in (tiles.grain, tiles.grain, tiles.ripple, tiles.ripple)
-    )
-    wave, wave_2, patch, patch_2 = (some(t) for t in (tiles.wave, tiles.wave, tiles.patch, tiles.patch))
+    (vessels,), (spots,), (flecks,) = some(tiles.vessels), some(tiles.spots), some(tiles.spots)
+    (points,) = some(tiles.spots, zoom=2)
+    grain, ripple, wave, patch = some(tiles.noise)
+    grain_2, ripple_2, wave_2, patch_2 = some(tiles.noise)
     lean = traits.lean + rng.normal(0, 0.22, 5)
     vessel_s, red_s, grain_s, erosion_s, bleed_s = (severity + float(ahead) for ahead in lean)
     # Signs without disease: marks of suction and biopsy, single aphthae.

@@ -54,75 +54,122 @@ def look(
     axis = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
     x, y = np.meshgrid(axis, axis)
     rays = _rays(x, y, field_of_view)
-    # Down the lumen, or at the wall with the lumen near or beyond the edge of the picture.
-    down = rng.random() < 0.6
-    away = abs(rng.normal(0, 0.16)) if down else rng.uniform(0.75, 1.05) / field_of_view
-    heading = rng.uniform(0, 2 * np.pi)
-    centre = away * np.array([np.cos(heading), np.sin(heading)])
-    radius = rng.uniform(0.24, 0.44) if down else rng.uniform(0.16, 0.40)
-    bend, squeeze = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 0.78)
-    corner, oval = rng.uniform(0, 2 * np.pi, 2)
-    oblong = float(rng.uniform(0.0, 0.16))
+    flat = rays.reshape(3, -1)
+    first, *deeper = _lay_folds(max(1, folds) + 1, field_of_view, triangular, crest, rng)
 
-    rho, theta, angle_at, ridge = [], [], [], []
-    for _ in range(max(1, folds) + 1):
-        off, turn = _about(rays, centre, field_of_view)
-        twist = 0.3 * float(rng.normal())
-        shape = 1 + triangular * np.cos(3 * (turn - np.float32(corner + twist)))
-        shape += oblong * np.cos(2 * (turn - np.float32(oval + twist)))
-        shape += 0.02 * np.cos(5 * turn + np.float32(rng.uniform(0, 6)))
-        angle = float(field_of_view * radius)
-        rho.append(off / (np.float32(angle) * shape))
-        theta.append(turn)
-        angle_at.append(angle)
-        # A fold is a crescent between two bands of muscle: it stands out here and runs out there.
-        arcs, start = rng.choice([1, 2, 3]), rng.uniform(0, 2 * np.pi)
-        ridge.append(crest * np.clip(0.55 + 0.75 * np.cos(arcs * (turn - np.float32(start))), 0, 1))
-        smaller = radius * squeeze * rng.uniform(0.85, 1.1)
-        drift = rng.uniform(0.15, 0.75) * (radius - smaller)
-        bend += 0.6 * rng.normal()
-        centre = centre + drift * np.array([np.cos(bend), np.sin(bend)])
-        radius = smaller
-        if len(rho) == 1:
-            off_axis, around = off, turn
-
-    # Outside the first opening is the wall next to the lens; then inwards, fold by fold.
-    beyond = np.maximum(rho[0] - 1, 0)
-    wall = 1 - ridge[0] * np.exp(-beyond / 0.20)
-    shade = 1 + 1.6 * ridge[0] * np.exp(-beyond / 0.12)
-    within = rho[0] < 1
-    for k in range(len(rho) - 1):
-        here = within & (rho[k + 1] >= 1)
-        t = np.clip((rho[k + 1] - 1) / np.maximum(rho[k + 1] - rho[k], 1e-3), 0, 1)
-        off_axis = np.where(here, angle_at[k + 1] + (angle_at[k] - angle_at[k + 1]) * t, off_axis)
+    # Outside the first opening is the wall next to the lens; then inwards, fold by fold, each for what is left.
+    outer = first.seen(flat, field_of_view)
+    off_axis, around = outer.off.copy(), outer.turn.copy()
+    beyond = np.maximum(outer.rho - 1, 0)
+    wall = 1 - outer.ridge * np.exp(-beyond / 0.20)
+    shade = 1 + 1.6 * outer.ridge * np.exp(-beyond / 0.12)
+    within = np.flatnonzero(outer.rho < 1)
+    outer, angle = outer.at(within), first.angle
+    for fold in deeper:
+        inner = fold.seen(flat[:, within], field_of_view)
+        here = inner.rho >= 1
+        pixels, edge, crown = within[here], outer.at(here), inner.at(here)
+        t = np.clip((crown.rho - 1) / np.maximum(crown.rho - edge.rho, 1e-3), 0, 1)
+        off_axis[pixels] = fold.angle + (angle - fold.angle) * t
         # Blended around the circle, so that the seam at ±π stays closed.
-        gap = (theta[k] - theta[k + 1] + np.float32(np.pi)) % np.float32(2 * np.pi) - np.float32(np.pi)
-        around = np.where(here, theta[k + 1] + t * gap, around)
-        wall = np.where(here, 1 - ridge[k + 1] * np.exp(-t / 0.30), wall)
-        shadow = np.minimum(0.7, 2.6 * ridge[k]) * np.exp((t - 1) / 0.16)
-        shade = np.where(here, 1 + 1.6 * ridge[k + 1] * np.exp(-t / 0.15) - shadow, shade)
-        within &= rho[k + 1] < 1
-    off_axis = np.where(within, angle_at[-1] * (0.35 + 0.65 * rho[-1]), off_axis)
-    around = np.where(within, theta[-1], around)
-    shade = np.where(within, 0.2 + 0.8 * np.clip(rho[-1], 0, 1) ** 2, shade)
+        gap = (edge.turn - crown.turn + np.float32(np.pi)) % np.float32(2 * np.pi) - np.float32(np.pi)
+        around[pixels] = crown.turn + t * gap
+        wall[pixels] = 1 - crown.ridge * np.exp(-t / 0.30)
+        shadow = np.minimum(0.7, 2.6 * edge.ridge) * np.exp((t - 1) / 0.16)
+        shade[pixels] = 1 + 1.6 * crown.ridge * np.exp(-t / 0.15) - shadow
+        within, outer, angle = within[~here], inner.at(~here), fold.angle
+    off_axis[within] = angle * (0.35 + 0.65 * outer.rho)
+    around[within] = outer.turn
+    shade[within] = 0.2 + 0.8 * outer.rho**2
+    lumen = np.zeros_like(shade)
+    lumen[within] = 1
 
-    off_axis = np.clip(off_axis, 0.06, 2.75).astype(np.float32)
-    far = (wall / np.sin(off_axis)).astype(np.float32)
+    off_axis, around, wall, shade, lumen = (
+        f.reshape(size, size) for f in (off_axis, around, wall, shade, lumen)
+    )
+    off_axis = np.clip(off_axis, 0.06, 2.75)
+    far = np.asarray(wall / np.sin(off_axis), np.float32)
     texel = np.float32(TILE / (2 * np.pi))
     v = np.asarray(far * np.cos(off_axis) * texel, np.float32)
     facing = _facing(rays, far)
-    stride = _least(v, 0) ** 2 + _least(v, 1) ** 2
+    stride = np.hypot(_least(v, 0), _least(v, 1)) ** 2
     lamp = rng.normal(0, 0.16, 2).astype(np.float32)
-    return Tube(
-        u=np.asarray(around * texel, np.float32),
-        v=v,
-        light=np.asarray(
-            shade * (1 + lamp[0] * rays[0] + lamp[1] * rays[1]) * (0.4 + 0.6 * facing) / far**1.2, np.float32
-        ),
-        facing=facing,
-        detail=np.asarray(1 / (1 + stride * np.float32((size / 128) ** 2 / 25)), np.float32),
-        open=np.asarray(1 - 0.95 * within, np.float32),
+    light = (
+        shade * (1 + lamp[0] * rays[0] + lamp[1] * rays[1]) * (0.4 + 0.6 * facing) / far ** np.float32(1.2)
     )
+    detail = np.asarray(1 / (1 + stride * np.float32((size / 128) ** 2 / 25)), np.float32)
+    return Tube(around * texel, v, light, facing, detail, 1 - np.float32(0.95) * lumen)
+
+
+class _Seen(NamedTuple):
+    """A fold from given lines of sight, each of shape (n,).
+
+    Attributes:
+        rho: below 1 inside its opening, above 1 outside.
+        turn: angle around its centre.
+        off: angle off its centre.
+        ridge: how far it stands out there.
+    """
+
+    rho: Field
+    turn: Field
+    off: Field
+    ridge: Field
+
+    def at(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> _Seen:
+        return _Seen(*(field[rows] for field in self))
+
+
+class _Fold(NamedTuple):
+    """An opening in the picture: where, how wide (as an angle), of which shape, and where its crescents lie."""
+
+    centre: NDArray[np.float64]
+    angle: float
+    triangular: float
+    corner: float
+    oblong: float
+    oval: float
+    dent: float
+    crest: float
+    arcs: int
+    arc: float
+
+    def seen(self, rays: Field, field_of_view: float) -> _Seen:
+        off, turn = _about(rays, self.centre, field_of_view)
+        shape = 1 + self.triangular * np.cos(3 * turn - np.float32(3 * self.corner))
+        shape += self.oblong * np.cos(2 * turn - np.float32(2 * self.oval))
+        shape += 0.02 * np.cos(5 * turn + np.float32(self.dent))
+        # A fold is a crescent between two bands of muscle: it stands out here and runs out there.
+        ridge = self.crest * np.clip(0.55 + 0.75 * np.cos(self.arcs * turn - np.float32(self.arc)), 0, 1)
+        return _Seen(off / (np.float32(self.angle) * shape), turn, off, ridge)
+
+
+def _lay_folds(
+    count: int, field_of_view: float, triangular: float, crest: float, rng: np.random.Generator
+) -> list[_Fold]:
+    """Openings from the widest to the narrowest, each inside the one before, drifting towards a bend."""
+    # Down the lumen, or at the wall with the lumen near or beyond the edge of the picture.
+    down = rng.random() < 0.6
+    away = abs(rng.normal(0, 0.16)) if down else rng.uniform(0.75, 1.05) / field_of_view
+    heading, bend, corner, oval = rng.uniform(0, 2 * np.pi, 4)
+    centre = away * np.array([np.cos(heading), np.sin(heading)])
+    radius = rng.uniform(0.24, 0.44) if down else rng.uniform(0.16, 0.40)
+    squeeze, oblong = rng.uniform(0.5, 0.78), float(rng.uniform(0.0, 0.16))
+    folds = []
+    for _ in range(count):
+        twist = 0.3 * rng.normal()
+        dent, arc = rng.uniform(0, 2 * np.pi, 2).tolist()
+        arcs = int(rng.integers(1, 4))
+        angle = float(field_of_view * radius)
+        folds.append(
+            _Fold(centre, angle, triangular, corner + twist, oblong, oval + twist, dent, crest, arcs, arc)
+        )
+        smaller = radius * squeeze * rng.uniform(0.85, 1.1)
+        bend += 0.6 * rng.normal()
+        drift = rng.uniform(0.15, 0.75) * (radius - smaller)
+        centre = centre + drift * np.array([np.cos(bend), np.sin(bend)])
+        radius = smaller
+    return folds
 
 
 def _rays(x: NDArray[np.floating], y: NDArray[np.floating], field_of_view: float) -> Field:
@@ -138,7 +185,7 @@ def _about(rays: Field, centre: NDArray[np.float64], field_of_view: float) -> tu
     forward = _rays(centre[:1], centre[1:], field_of_view)[:, 0]
     across = np.array([forward[2], 0, -forward[0]], np.float32)
     across /= np.linalg.norm(across)
-    frame = np.stack([forward, across, np.cross(forward, across)])
+    frame = np.stack([forward, across, _cross(forward, across)])
     ahead, a, b = np.tensordot(frame, rays, axes=1)
     return np.arctan2(np.hypot(a, b), ahead), np.arctan2(b, a)
 
@@ -156,6 +203,11 @@ def _facing(rays: Field, far: Field) -> Field:
     """Cosine between the wall's normal and the line of sight."""
     across = np.gradient(rays, axis=2) * far + rays * _least(far, 1)
     down = np.gradient(rays, axis=1) * far + rays * _least(far, 0)
-    normal = np.cross(across, down, axis=0)
+    normal = _cross(across, down)
     cosine = np.abs((normal * rays).sum(axis=0)) / (np.sqrt((normal**2).sum(axis=0)) + 1e-12)
     return np.asarray(ndimage.gaussian_filter(cosine, rays.shape[1] / 85), np.float32)
+
+
+def _cross(a: Field, b: Field) -> Field:
+    """Cross product along the first axis; numpy's spends most of its time on finding out which axis."""
+    return np.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])

@@ -155,7 +155,7 @@ def test_window_of_the_camera_is_black_outside(window: str) -> None:
 
 def test_tiles_have_no_seam() -> None:
     u = np.linspace(0, 2 * TILE, 40, dtype=np.float32)
-    for tile in (bank().vessels[0], bank().patch[0], bank().spots[0]):
+    for tile in (bank().vessels[0], bank().noise[0], bank().spots[0]):
         once = read(tile, u, np.zeros_like(u), np.random.default_rng(0))
         around = read(tile, u + TILE, np.zeros_like(u) - 3 * TILE, np.random.default_rng(0))
         np.testing.assert_allclose(once, around, atol=1e-3)
