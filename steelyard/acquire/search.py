@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from steelyard.acquire.mixing import COMMON_OPTIONS
 from steelyard.acquire.reasons import explain
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
-
-if TYPE_CHECKING:
-    from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.posterior import Posterior
 
 __all__ = ["Search", "choose_greedily"]
 
@@ -36,6 +34,8 @@ class Search:
         balance: each earlier use of an image divides the scores of its pairs by 1 + balance.
         reselect: whether images that were already compared may be chosen.
         curvature: σ̇ at the `mean` difference, or `expected` over the Gaussian difference.
+        widen: factor on the covariance while choosing. The prior that the evidence prefers is tight, and with a tight
+            prior one answer seems to settle little, so that the picks of a round repeat each other.
     """
 
     images: int = 0
@@ -45,6 +45,7 @@ class Search:
     balance: float = 0.0
     reselect: bool = True
     curvature: Curvature = "mean"
+    widen: float = 1.0
 
     @classmethod
     def of(cls, options: Mapping[str, Any], n: int, *, strategy: str) -> Search:
@@ -68,6 +69,21 @@ class Search:
             "candidates": search.candidates or max(16_000, 32 * n),
         }
         return cls(**{**given, **sizes})
+
+    def widened(self, posterior: Posterior) -> Posterior:
+        """The posterior that is chosen with."""
+        if not (np.isfinite(self.widen) and self.widen > 0):
+            raise AcquireError(f"'widen' is a number above 0, not {self.widen}")
+        if self.widen == 1.0:
+            return posterior
+        return Posterior(
+            posterior.offset_N,
+            posterior.features_N_D,
+            posterior.weights_D,
+            posterior.covariance_D_D * self.widen,
+            posterior.kind,
+            posterior.tau,
+        )
 
 
 def choose_greedily(
@@ -118,7 +134,7 @@ def choose_greedily(
     )
     if n == 0 or len(candidates) == 0:
         return Choice.empty()
-    view = outlook(posterior, candidates, search.curvature)
+    view = outlook(search.widened(posterior), candidates, search.curvature)
     variance_m = view.variance_m
     uses = None
     if search.balance and len(taken):
