@@ -297,7 +297,9 @@ def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, pr
     # The smaller network at the size of the drawing: a demo is to be over soon.
     ranker = {"backbone": "lite0", "image_size": size}
     pictures = {"root": str(table.parent.resolve()), "layout": "csv", "labels": str(table.resolve())}
-    return Study.create(place / "study", catalog, preset="quick", seed=seed, ranker=ranker, images=pictures)
+    return Study.create(
+        place / "study", catalog, preset="quick", name="demo", seed=seed, ranker=ranker, images=pictures
+    )
 
 
 def _play(study: Study, annotator: Annotator) -> None:
