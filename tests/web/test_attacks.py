@@ -39,27 +39,26 @@ def raw(server: Server, request: bytes) -> bytes:
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/static/../app.py",
-        "/static/%2e%2e/%2e%2e/config.py",
-        "/api/v1/images/..%2f..%2fstudy.toml/pixels",
-        "/api/v1/images/%2fetc%2fpasswd/pixels",
-        "/api/v1/images/....//....//study.db/pixels",
-        "/../../../../etc/passwd",
-        "/static/",
-        "/study.toml",
-        "/cache/",
-    ],
-)
-def test_no_path_leads_to_a_file_that_is_not_meant(local: Client, path: str) -> None:
+PATHS = [
+    "/static/../app.py",
+    "/static/%2e%2e/%2e%2e/config.py",
+    "/api/v1/images/..%2f..%2fstudy.toml/pixels",
+    "/api/v1/images/%2fetc%2fpasswd/pixels",
+    "/api/v1/images/....//....//study.db/pixels",
+    "/../../../../etc/passwd",
+    "/static/",
+    "/study.toml",
+    "/cache/",
+]
+
+
+def test_no_path_leads_to_a_file_that_is_not_meant(local: Client) -> None:
     version = local.get("/compare").text.split("/static/")[1].split("/")[0]
-    for address in (path, path.replace("/static/", f"/static/{version}/")):
+    for address in (*PATHS, *(path.replace("/static/", f"/static/{version}/") for path in PATHS)):
         reply = raw(
             local.server, f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
         )
-        assert reply.split(b" ")[1] in (b"404", b"422", b"400", b"405"), reply[:300]
+        assert reply.split(b" ")[1] in (b"404", b"422", b"400", b"405"), (address, reply[:300])
         assert b"root:" not in reply
         assert b"import" not in reply
         assert b"[ranker]" not in reply
@@ -275,24 +274,22 @@ def picture() -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"not a picture",
-        b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
-        b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.",
-        png_header(100_000, 100_000),
-        picture()[:40],
-        b"GIF89a" + b"\xff" * 50,
-        b"%!PS-Adobe-3.0\n(r) file",
-    ],
-    ids=["empty", "text", "svg", "pickle", "bomb", "cut", "broken gif", "postscript"],
-)
-def test_poisoned_uploads_are_refused(local: Client, content: bytes) -> None:
-    reply = local.post("/api/v1/place", files={"file": ("../../evil.png", content, "image/png")})
-    assert reply.status_code == 422
-    assert reply.json()["code"] == "image"
+POISON = {
+    "empty": b"",
+    "text": b"not a picture",
+    "svg": b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+    "pickle": b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.",
+    "bomb": png_header(100_000, 100_000),
+    "cut": picture()[:40],
+    "broken gif": b"GIF89a" + b"\xff" * 50,
+    "postscript": b"%!PS-Adobe-3.0\n(r) file",
+}
+
+
+def test_poisoned_uploads_are_refused(local: Client) -> None:
+    for name, content in POISON.items():
+        reply = local.post("/api/v1/place", files={"file": ("../../evil.png", content, "image/png")})
+        assert (reply.status_code, reply.json()["code"]) == (422, "image"), name
 
 
 def test_oversized_uploads_are_refused(local: Client) -> None:
@@ -342,13 +339,13 @@ def test_a_studys_name_cannot_break_the_download_header(
     assert reply.headers["content-disposition"] == 'attachment; filename="a---filename--evil-exe-answers.csv"'
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", ""])
-def test_dns_rebinding_is_refused(local: Client, host: str) -> None:
-    reply = raw(
-        local.server, f"GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
-    )
-    assert reply.split(b" ")[1] == b"421"
-    assert b'csrf":"' not in reply
+def test_dns_rebinding_is_refused(local: Client) -> None:
+    for host in ("evil.example", "evil.example:8765", "127.0.0.1.evil.example", "127.evil.example", ""):
+        reply = raw(
+            local.server, f"GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert reply.split(b" ")[1] == b"421", host
+        assert b'csrf":"' not in reply
 
 
 def test_without_login_a_proxy_is_refused(local: Client) -> None:

@@ -352,3 +352,23 @@ def test_a_session_that_ended_keeps_the_answers(
     user.saved()
     assert counted(study) == [(*first, "left")]
     user.errors[:] = [error for error in user.errors if "401" not in error]
+
+
+def test_a_break_is_suggested_and_nothing_stops(
+    make_study: Callable[..., Study], serve: Serve, window: Open
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    user.page.add_init_script(
+        "window.later = 0; const now = Date.now; Date.now = () => now() + window.later * 60000"
+    )
+    page = user.compare()
+    for _ in range(7):  # an answer every four minutes
+        page.evaluate("() => { window.later += 4 }")
+        user.press("ArrowLeft")
+    assert "without a break" in page.locator("#break").inner_text()
+    user.press("ArrowRight")
+    page.locator("#break button").click()
+    assert page.locator("#break").is_hidden()
+    user.saved()
+    assert len(counted(study)) == 8

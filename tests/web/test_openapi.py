@@ -64,7 +64,9 @@ def test_nothing_breaks_and_nothing_deviates(local: Client, study: Study, teach:
             ):
                 case.path_parameters["id"] = study.catalog.ids[len(str(case.body)) % 60]
             response = case.call(base_url=local.server.url, headers=headers)
-            assert response.status_code != 401 or case.path.endswith("/session"), "the fuzzing locked itself out"
+            assert response.status_code != 401 or case.path.endswith("/session"), (
+                "the fuzzing locked itself out"
+            )
             case.validate_response(response, checks=CHECKS)
 
         check()
