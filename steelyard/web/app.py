@@ -174,6 +174,8 @@ def serve(
         tell(f"{study.config.name}: {address}{link or '/'}")
         if link:
             tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
+        # Choosing pairs computes in a thread; answers must not wait the usual 5 ms for each of its turns.
+        sys.setswitchinterval(0.001)
         trainer = TrainerProcess(study.folder) if train else None
         if trainer is not None:
             trainer.start()

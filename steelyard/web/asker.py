@@ -23,6 +23,7 @@ State = Literal["open", "choosing", "elsewhere", "done"]
 NEEDS_FEATURES = frozenset({"spread", "coreset"})
 AHEAD = 6  # pairs a browser holds
 ACTIVE_SECONDS = 300.0
+REST_SECONDS = 0.1
 log = logging.getLogger("steelyard.web")
 
 
@@ -90,7 +91,7 @@ class Asker:
         left = study.budget - store.answer_count() - up * study.config.ask.raters
         # Everybody holds up to AHEAD of the pairs that are up; the same number waits for the next hand.
         target = (people + 1) * AHEAD * 2
-        if up > target - AHEAD:
+        if up > target - max(AHEAD, people):
             return 0
         wanted = target - up
         ask = study.config.ask
@@ -123,6 +124,8 @@ class Asker:
             try:
                 self.choose()
                 self.problem = ""
+                # A crowd wakes it with every answer; a few choices a second are enough for any crowd.
+                self._stop.wait(REST_SECONDS)
             except SteelyardError as error:
                 self.problem = str(error)
                 log.error("choosing pairs failed: %s", error)

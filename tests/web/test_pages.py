@@ -113,12 +113,12 @@ def test_every_page_at_every_size(trained: Study, serve: Serve, window: Open, si
     for name in PAGES:
         user.open(f"/{name}")
         settle(user, name)
-        if name == "compare":
-            user.page.wait_for_timeout(50)
-            user.page.keyboard.press("Escape")
         assert serious(user.page) == [], f"{name} at {size}"
         wide = user.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} at {size} scrolls sideways"
+        if name == "compare":
+            user.shot(f"first-visit-{size}")
+            user.page.keyboard.press("?")
         if name != "nothing-here":
             user.shot(f"{name}-{size}")
     user.errors[:] = [error for error in user.errors if "404" not in error]
