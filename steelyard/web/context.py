@@ -18,6 +18,7 @@ from steelyard.web.pictures import Pictures
 from steelyard.web.problems import Problem
 from steelyard.web.scorer import Scorer
 from steelyard.web.scores import Scores
+from steelyard.web.scribe import Scribe
 
 __all__ = ["Admin", "Anyone", "Lead", "Web", "WebOf", "maybe"]
 
@@ -41,6 +42,7 @@ class Web:
         self.id = self._kept_id()
         self.drawing = CapacityLimiter(4)
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
+        self.scribe = Scribe(study.store)
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
 

@@ -80,7 +80,7 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
         body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
         "api" if who.via == "token" else "page",
     )  # fmt: skip
-    recorded = web.store.add_comparison(new, require_lease=True)
+    recorded = web.scribe.add(new)
     if body.exclude and recorded.created:
         excluded = web.store.excluded_ids()
         for image in body.exclude:

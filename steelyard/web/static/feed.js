@@ -56,7 +56,7 @@ export class Feed extends EventTarget {
   take() {
     const item = this.items.shift() ?? null;
     this.prepare();
-    if (this.items.length < this.ahead) this.fill();
+    if (this.items.length <= this.ahead / 2) this.fill(); // half at a time: a lease is a write on the server
     return item;
   }
 

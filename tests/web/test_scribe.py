@@ -1,0 +1,85 @@
+"""Answers written together are the same answers as written alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from steelyard.pairs import Answer
+from steelyard.store.errors import ConflictError, NotHandedOutError, StoreError
+from steelyard.store.records import NewComparison
+from steelyard.study import Study
+from steelyard.web.scribe import Scribe
+
+
+def handed(study: Study, people: int, each: int) -> list[NewComparison]:
+    study.propose(people * each, strategy="random")
+    return [
+        NewComparison(p.pair, f"p{k}", Answer.LEFT, p.left, p.right)
+        for k in range(people)
+        for p in study.store.lease_pairs(f"p{k}", each, seconds=60, rng=np.random.default_rng(k))
+    ]
+
+
+def test_a_crowd_is_recorded_exactly_once_in_few_transactions(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = handed(study, people=8, each=6)
+    scribe = Scribe(study.store)
+    transactions: list[int] = []
+    plain = study.store._add
+
+    def counted(new, require_lease, now):  # type: ignore[no-untyped-def]
+        transactions.append(len(new))
+        return plain(new, require_lease, now)
+
+    monkeypatch.setattr(study.store, "_add", counted)
+    with ThreadPoolExecutor(16) as crowd:
+        first = list(crowd.map(scribe.add, answers))
+        again = list(crowd.map(scribe.add, answers))
+    assert sum(r.created for r in first) == 48
+    assert not any(r.created for r in again)
+    assert [r.seq for r in first] == [r.seq for r in again]
+    assert study.store.answer_count() == 48
+    assert max(transactions) > 1
+    assert study.store.check() == []
+
+
+def test_a_bad_answer_fails_alone(study: Study) -> None:
+    good = handed(study, people=4, each=3)
+    stolen = NewComparison(good[0].pair, "thief", Answer.LEFT, good[0].left, good[0].right)
+    twice = NewComparison(
+        good[1].pair, good[1].annotator, Answer.RIGHT, good[1].left, good[1].right, id=good[1].id
+    )
+    wrong = NewComparison(good[2].pair, good[2].annotator, Answer.LEFT, good[2].left, good[3].left)
+    scribe = Scribe(study.store)
+    scribe.add(good[1])
+
+    def attempt(new: NewComparison) -> type[BaseException] | None:
+        try:
+            scribe.add(new)
+        except StoreError as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(15) as crowd:
+        found = list(crowd.map(attempt, [stolen, twice, wrong, *good]))
+    assert found == [NotHandedOutError, ConflictError, StoreError, *[None] * 12]
+    assert study.store.answer_count() == 12
+
+
+def test_something_unforeseen_leaves_nobody_waiting(
+    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study()
+    [answer] = handed(study, people=1, each=1)
+
+    def broken(*_: object, **__: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(study.store, "add_comparison", broken)
+    with pytest.raises(MemoryError):
+        Scribe(study.store).add(answer)
