@@ -136,7 +136,8 @@ def fit_ranker(
     wanted = config if start is None else replace(config, weights="none")
     network = build_network(wanted, seed=seed, width=0 if takes_pixels(config) else inputs.shape[1])
     if start is not None:
-        checkpoint.fill(network, checkpoint.load(start).weights, source=str(start))
+        weights = {k: v for k, v in checkpoint.load(start).weights.items() if not k.startswith("trained.")}
+        checkpoint.fill(network, weights, source=str(start))
     marks = None if grades is None else np.where(np.isnan(np.asarray(grades, dtype=float)), -1, grades)
     result = train(
         network,
@@ -226,17 +227,19 @@ class NetworkRanker:
 
     def posterior(self, inputs: NDArray[Any], *, progress: Progress | None = None) -> Posterior:
         """By T draws, in closed form, or by Laplace's approximation of the last layer, as configured."""
-        from steelyard.ranker.scoring import batches_of, draw_scores, last_layer
+        from steelyard.ranker.scoring import batches_of, draw_scores, last_layer, screened_draws
 
         batch = max(64, self.config.batch_size)
         if self.config.posterior in ("auto", "draws"):
+            if self.config.screening < 1:
+                found = screened_draws(
+                    self.network, inputs, draws=self.config.draws, seed=self.seed, share=self.config.screening,
+                )  # fmt: skip
+                return Posterior.from_draws(found.scores_T_N.astype(np.float32))
             scores = draw_scores(
-                self.network,
-                batches_of(inputs, batch),
-                draws=self.config.draws,
-                seed=self.seed,
+                self.network, batches_of(inputs, batch), draws=self.config.draws, seed=self.seed, size=len(inputs),
                 progress=progress,
-            )
+            )  # fmt: skip
             return Posterior.from_draws(scores.astype(np.float32))
         layer = last_layer(self.network, batches_of(inputs, batch))
         if self.config.posterior == "closed_form":
@@ -245,7 +248,7 @@ class NetworkRanker:
         precision = max(2 * self.config.weight_decay * len(self.pairs), 1e-6)
         return Posterior.laplace(
             layer.features_N_D, layer.weights_D, self.pairs, self.answers, precision=precision, bias=layer.bias,
-            tau=float(self.network.tau) if self.network.tau is not None else 0.0,
+            tau=self.network.tau.item() if self.network.tau is not None else 0.0,
         )  # fmt: skip
 
     def save(self, folder: Path) -> None:
