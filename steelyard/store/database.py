@@ -184,6 +184,11 @@ class Database:
         result.close()
         return list(zip(*rows, strict=True)) if rows else [()] * names
 
+    def _filled(self, connection: Connection, table: sa.Table, n: int) -> None:
+        """Let PostgreSQL look at a table after many rows came at once; its own look may be a minute away."""
+        if n >= 10_000 and not self._sqlite:
+            connection.execute(sa.text(f"ANALYZE {table.name}"))
+
     def _insert(self, table: sa.Table) -> Any:
         """An INSERT that knows ON CONFLICT."""
         return sqlite.insert(table) if self._sqlite else postgresql.insert(table)

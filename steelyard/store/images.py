@@ -55,6 +55,7 @@ class ImageTable(Database):
                 added, done = added + len(values), done + len(chunk)
                 if progress is not None:
                     progress(done, total, "registering images")
+            self._filled(connection, images, added)
         return added
 
     def _insert_images(self, connection: Connection, values: list[dict[str, Any]]) -> None:

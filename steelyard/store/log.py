@@ -28,8 +28,8 @@ class Log:
     """A log, its words and its statements.
 
     Attributes:
-        counts: the condition that a row counts.
-        counted: the same when the log ended at number `:upto`.
+        counts: the condition that a row counts, for finding a few: looked up row by row.
+        counted: that it counted when the log ended at number `:upto`, for reading all: worked out as a whole.
     """
 
     def __init__(
@@ -63,10 +63,12 @@ class Log:
         )
         self.what, self.about = what, about
         later = table.alias("later")
-        superseding = sa.select(sa.literal(1)).where(later.c.supersedes == table.c.id)
         speaks = table.c[said].is_not(None) if silence is None else table.c[said] != silence
         upto = sa.bindparam("upto", type_=sa.BigInteger)
-        self.counts = sa.and_(speaks, ~superseding.exists())
+        # There is at most one (the column is unique). PostgreSQL turns NOT EXISTS into a join with the whole log, which
+        # is right for reading everything and wrong for the ten latest; a scalar is always looked up.
+        superseding = sa.select(later.c.seq).where(later.c.supersedes == table.c.id)
+        self.counts = sa.and_(speaks, superseding.scalar_subquery().is_(None))
         self.counted = sa.and_(speaks, ~superseding.where(later.c.seq <= upto).exists())
         given: sa.BindParameter[Any] = sa.bindparam("given", expanding=True)
         self._known = sa.select(*(table.c[name] for name in ("id", *content))).where(table.c.id.in_(given))
@@ -131,6 +133,7 @@ class Log:
         if new:
             database._lock_log(connection)
             connection.execute(self._insert, list(new.values()))
+            database._filled(connection, self.table, len(new))
         numbers: dict[str, int] = {}
         for ids in chunks(sorted({row["id"] for row in rows})):
             numbers.update((id, seq) for id, seq in connection.execute(self._numbers, {"given": ids}))

@@ -51,6 +51,7 @@ class PairTable(Database):
             missing = {_key(value): value for value in reversed(values) if _key(value) not in known}
             if missing:
                 connection.execute(sa.insert(pairs), list(reversed(missing.values())))
+                self._filled(connection, pairs, len(missing))
                 known |= _ids(connection, list(missing.values()))
         return [known[_key(value)] for value in values]
 
