@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,7 @@ if "LOCUST_STEELYARD" in os.environ:
         def on_start(self) -> None:
             self.client.headers["Authorization"] = f"Bearer {next(self._tokens)}"
             self.held: list[dict[str, object]] = []
+            time.sleep(random.uniform(0, 6))  # fifty people do not press their keys in step
 
         @task
         def answer(self) -> None:
@@ -56,6 +58,8 @@ if "LOCUST_STEELYARD" in os.environ:
             if not self.held:
                 return
             pair = self.held.pop(0)
+            # What a page does with the reply is not measured; that people are not metronomes is.
+            time.sleep(random.uniform(0, 0.3))
             body = {"id": str(uuid.uuid4()), "pair": pair["id"], "left": pair["left"], "right": pair["right"],
                     "answer": "left", "shown_at": time.time() - 2, "answered_at": time.time()}  # fmt: skip
             self.client.post("/api/v1/comparisons", json=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import webbrowser
@@ -176,6 +177,9 @@ def serve(
             tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
         # Choosing pairs computes in a thread; answers must not wait the usual 5 ms for each of its turns.
         sys.setswitchinterval(0.001)
+        if threading.current_thread() is threading.main_thread():
+            # uvicorn raises the signal again when it has shut down; leave by the front door, trainer and all.
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         trainer = TrainerProcess(study.folder) if train else None
         if trainer is not None:
             trainer.start()

@@ -7,8 +7,8 @@ in a crowd the disk is asked once for many.
 
 from __future__ import annotations
 
+import logging
 import threading
-from dataclasses import dataclass
 
 from steelyard.store.errors import StoreError
 from steelyard.store.records import NewComparison, Recorded
@@ -17,17 +17,17 @@ from steelyard.store.store import Store
 __all__ = ["Scribe"]
 
 MOST = 64
+log = logging.getLogger("steelyard.web")
 
 
-@dataclass
 class _Ticket:
-    new: NewComparison
-    recorded: Recorded | None = None
-    error: StoreError | None = None
+    """One answer on its way, and how its sender hears of it."""
 
-    @property
-    def done(self) -> bool:
-        return self.recorded is not None or self.error is not None
+    def __init__(self, new: NewComparison) -> None:
+        self.new = new
+        self.recorded: Recorded | None = None
+        self.error: StoreError | None = None
+        self.called = threading.Event()  # written – or, with neither result nor error, asked to write
 
 
 class Scribe:
@@ -37,23 +37,37 @@ class Scribe:
         self._store = store
         self._waiting: list[_Ticket] = []
         self._gathering = threading.Lock()
-        self._writing = threading.Lock()
+        self._busy = False
 
     def add(self, new: NewComparison) -> Recorded:
         """As `Store.add_comparison(new, require_lease=True)`."""
         ticket = _Ticket(new)
         with self._gathering:
             self._waiting.append(ticket)
-        while not ticket.done:
-            with self._writing:
-                if not ticket.done:
-                    with self._gathering:
-                        batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-                    self._write(batch)
+            first, self._busy = not self._busy, True
+        if not first:
+            ticket.called.wait()
+        if ticket.recorded is None and ticket.error is None:
+            self._write_gathered()
         if ticket.error is not None:
             raise ticket.error
         assert ticket.recorded is not None
         return ticket.recorded
+
+    def _write_gathered(self) -> None:
+        """Write what has gathered, then call the next writer, so that nobody writes for others for ever."""
+        with self._gathering:
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        try:
+            self._write(batch)
+        finally:
+            with self._gathering:
+                following = self._waiting[0] if self._waiting else None
+                self._busy = following is not None
+            for ticket in batch:
+                ticket.called.set()
+            if following is not None:
+                following.called.set()
 
     def _write(self, batch: list[_Ticket]) -> None:
         if len(batch) > 1:
@@ -70,7 +84,7 @@ class Scribe:
                 ticket.recorded = self._store.add_comparison(ticket.new, require_lease=True)
             except StoreError as error:
                 ticket.error = error
-            except BaseException as error:
+            except Exception as error:
                 # Nobody may wait for ever on a ticket that was taken off the list.
                 ticket.error = StoreError(f"the answer could not be written: {error}")
-                raise
+                log.exception("an answer could not be written")
