@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates, draw_candidates
 from steelyard.acquire.choice import Choice, check_request
+from steelyard.acquire.design import design_covariance
 from steelyard.acquire.greedy import Curvature, View, Where, pick
 from steelyard.acquire.mixing import COMMON_OPTIONS
 from steelyard.acquire.reasons import explain
@@ -34,8 +35,8 @@ class Search:
         balance: each earlier use of an image divides the scores of its pairs by 1 + balance.
         reselect: whether images that were already compared may be chosen.
         curvature: σ̇ at the `mean` difference, or `expected` over the Gaussian difference.
-        widen: factor on the covariance while choosing. The prior that the evidence prefers is tight, and with a tight
-            prior one answer seems to settle little, so that the picks of a round repeat each other.
+        uncertainty: `design`, what the asked pairs leave open whatever was answered (see `design`), or `posterior`, the
+            model's own covariance. Posteriors of draws and of dropout always keep their own.
     """
 
     images: int = 0
@@ -45,7 +46,7 @@ class Search:
     balance: float = 0.0
     reselect: bool = True
     curvature: Curvature = "mean"
-    widen: float = 1.0
+    uncertainty: Literal["design", "posterior"] = "design"
 
     @classmethod
     def of(cls, options: Mapping[str, Any], n: int, *, strategy: str) -> Search:
@@ -70,17 +71,21 @@ class Search:
         }
         return cls(**{**given, **sizes})
 
-    def widened(self, posterior: Posterior) -> Posterior:
-        """The posterior that is chosen with."""
-        if not (np.isfinite(self.widen) and self.widen > 0):
-            raise AcquireError(f"'widen' is a number above 0, not {self.widen}")
-        if self.widen == 1.0:
+    def belief(self, posterior: Posterior, candidates: Candidates, taken: PairSet) -> Posterior:
+        """The posterior that is chosen with.
+
+        Raises:
+            AcquireError: an uncertainty that is neither.
+        """
+        if self.uncertainty not in ("design", "posterior"):
+            raise AcquireError(f"'uncertainty' is 'design' or 'posterior', not {self.uncertainty!r}")
+        if self.uncertainty == "posterior" or posterior.kind != "laplace":
             return posterior
         return Posterior(
             posterior.offset_N,
             posterior.features_N_D,
             posterior.weights_D,
-            posterior.covariance_D_D * self.widen,
+            design_covariance(posterior, candidates, taken),
             posterior.kind,
             posterior.tau,
         )
@@ -134,7 +139,7 @@ def choose_greedily(
     )
     if n == 0 or len(candidates) == 0:
         return Choice.empty()
-    view = outlook(search.widened(posterior), candidates, search.curvature)
+    view = outlook(search.belief(posterior, candidates, taken), candidates, search.curvature)
     variance_m = view.variance_m
     uses = None
     if search.balance and len(taken):

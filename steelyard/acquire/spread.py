@@ -26,9 +26,6 @@ __all__ = ["features_of", "spread"]
 
 REASON = "These two help the model to get to know all kinds of images."
 
-# Prior variance of the score difference of two typical images: wide enough that a first answer says a lot.
-_PRIOR = 4.0
-_CURVATURE = 0.25  # σ̇ at a difference of 0
 _ONCE = (
     1e6  # so much less wanted is an image that was used already: each image once, as long as there are others
 )
@@ -75,9 +72,17 @@ def spread(
     reduced = _reduced(np.asarray(rows[pool], dtype=np.float32), components)
     known = place[asked]
     known = known[(known >= 0).all(axis=1)]
-    prior = Posterior(0.0, reduced, np.zeros(reduced.shape[1]), _after(reduced, known), "laplace")
+    # Nothing is known, so every answer is open; what was asked before counts as asked (see `design`).
+    prior = Posterior(0.0, reduced, np.zeros(reduced.shape[1]), np.eye(reduced.shape[1]), "laplace")
     choice = dopt(
-        prior, n, taken=PairSet(len(pool), known), rng=rng, images=len(pool), balance=balance, **options
+        prior,
+        n,
+        taken=PairSet(len(pool), known),
+        rng=rng,
+        images=len(pool),
+        balance=balance,
+        uncertainty="design",
+        **options,
     )
     return Choice(pool[choice.pairs], choice.scores, [REASON] * len(choice))
 
@@ -115,17 +120,5 @@ def _pool(size: int, asked: NDArray[np.int64], most: int, rng: np.random.Generat
 
 
 def _reduced(rows: NDArray[np.float32], components: int) -> NDArray[np.float64]:
-    """Standardised principal components, scaled so that a typical squared difference is the prior's variance / 4."""
-    reduced = np.asarray(Reduction.fit(rows, components=components).transform(rows), dtype=np.float64)
-    length = float(np.mean(np.sum(np.square(reduced - reduced.mean(axis=0)), axis=1)))
-    return reduced / np.sqrt(length) if length > 0 else reduced
-
-
-def _after(rows: NDArray[np.float64], asked: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Covariance of the weights under the prior, after questions whose answers are not known yet."""
-    information = np.eye(rows.shape[1]) / _PRIOR
-    if len(asked):
-        z = rows[asked[:, 0]] - rows[asked[:, 1]]
-        information = information + _CURVATURE * z.T @ z
-    covariance = np.linalg.inv(information)
-    return np.asarray((covariance + covariance.T) / 2, dtype=np.float64)
+    """Principal components of the standardised features."""
+    return np.asarray(Reduction.fit(rows, components=components).transform(rows), dtype=np.float64)
