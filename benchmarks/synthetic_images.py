@@ -4,7 +4,7 @@ A linear ranker is fitted on the differences of (a) mean colour and (b) frozen E
 grade-different pairs of patients that it has not seen; grades are equally frequent among these pairs. Five folds by
 patient.
 
-    python benchmarks/synthetic_images.py [--images 1200] [--size 128] [--seed 0] [--only accuracy|speed]
+    python benchmarks/synthetic_images.py [--images 900] [--size 128] [--seed 0] [--only accuracy|speed]
     python benchmarks/synthetic_images.py --sheet docs/images/synthetic.png      the contact sheet instead
 """
 
@@ -97,7 +97,7 @@ def print_speed(images: int = 200) -> None:
 def main() -> None:
     """Draw, extract, fit, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--images", type=int, default=1200)
+    parser.add_argument("--images", type=int, default=900)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=["accuracy", "speed"])
