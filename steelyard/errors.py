@@ -7,7 +7,7 @@
     ├── PairError          pairs that cannot be formed
     ├── RankerError        training, weights, checkpoints, prediction
     ├── AcquireError       choosing what to ask next
-    ├── StoreError         the database of answers
+    ├── StoreError         the database of answers (store/errors.py tells unknown, conflicting, not handed out and busy apart)
     ├── StudyError         the folder that ties them together
     ├── ExperimentError    methods × folds × seeds
     └── MissingExtraError  an optional part that is not installed
