@@ -14,7 +14,11 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Run them; the exit code is the number that failed."""
-    known = {path.stem: path for path in sorted(HERE.glob("*.py")) if path.stem != "run" and not path.stem.startswith("_")}
+    known = {
+        path.stem: path
+        for path in sorted(HERE.glob("*.py"))
+        if path.stem != "run" and not path.stem.startswith("_")
+    }
     wanted = sys.argv[1:] or list(known)
     unknown = [name for name in wanted if name not in known]
     if unknown:

