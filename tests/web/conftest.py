@@ -254,7 +254,7 @@ class Window:
     ) -> None:
         self.server = server
         self.context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(60_000)  # a machine may be busy; nothing here is about speed
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -292,7 +292,8 @@ class Window:
         before = self.pair()
         self.page.wait_for_timeout(30)
         self.page.keyboard.press(key)
-        for _ in range(200):
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
             after = self.pair()
             if after != before:
                 return after
