@@ -13,7 +13,7 @@ from steelyard.pairs import PairSet, form_pairs, random_pairs
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["compared_images", "pair_among", "random"]
+__all__ = ["compared_images", "pair_among", "random", "unsorted_pairs"]
 
 REASON = "These two were drawn by chance, so that nothing is overlooked."
 
@@ -44,7 +44,13 @@ def random(
 
 def compared_images(taken: PairSet) -> NDArray[np.int64]:
     """The images that are in some taken pair, ascending."""
-    return np.unique(taken.to_array())
+    return np.unique(unsorted_pairs(taken))
+
+
+def unsorted_pairs(taken: PairSet) -> NDArray[np.int64]:
+    """`taken.to_array()` in no particular order: sorting 100,000 pairs takes longer than choosing the next one."""
+    keys = np.fromiter(taken._keys, dtype=np.int64, count=len(taken))
+    return np.stack([keys // max(taken.size, 1), keys % max(taken.size, 1)], axis=1)
 
 
 def pair_among(

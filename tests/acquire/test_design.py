@@ -5,7 +5,7 @@ import pytest
 
 from steelyard.acquire import get_strategy
 from steelyard.acquire.candidates import draw_candidates
-from steelyard.acquire.design import design_covariance, some_pairs
+from steelyard.acquire.design import _sample_of, design_covariance, some_pairs
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.posterior import Posterior
 
@@ -94,3 +94,16 @@ def test_a_sample_stands_for_many_pairs_whatever_order_they_came_in() -> None:
         rtol=0.1,
         atol=600,
     )
+
+
+def test_a_sample_serves_until_the_set_has_grown_by_a_fiftieth() -> None:
+    pairs = random_pairs(12_000, 3000, taken=PairSet(3000), rng=np.random.default_rng(0))
+    taken, twin = PairSet(3000, pairs[:6000]), PairSet(3000, pairs[:6000])
+    sample = _sample_of(taken)
+    assert (sample == _sample_of(twin)).all()  # the set decides, not the object
+    taken.add(pairs[6000:6050])
+    assert _sample_of(taken) is sample
+    taken.add(pairs[6050:7000])
+    renewed = _sample_of(taken)
+    assert renewed is not sample
+    assert (renewed == some_pairs(taken, len(renewed))).all()
