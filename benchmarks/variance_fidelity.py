@@ -28,9 +28,12 @@ def main() -> int:
     rows = features(images, backbone=ranker_preset("quick").backbone)
     assert images.grades is not None
     cell = next(cells(images.grades, same(images)))
-    ranker = fit_ranker(rows, cell.pairs, cell.answers, config=ranker_preset("quick", head="mlp"), seed=0)
+    pool = rows[cell.split.train]
+    inputs = ((rows - pool.mean(axis=0)) / pool.std(axis=0)).astype(
+        np.float32
+    )  # a network wants features of one scale
+    ranker = fit_ranker(inputs, cell.pairs, cell.answers, config=ranker_preset("quick", head="mlp"), seed=0)
     network = ranker.network  # type: ignore[attr-defined]
-    inputs = ranker.inputs(rows) if hasattr(ranker, "inputs") else rows
     draws = draw_scores(network, batches_of(inputs, 256), draws=2030, seed=0)
     truth = Posterior.from_draws(draws[30:])
     layer = last_layer(network, batches_of(inputs, 256))

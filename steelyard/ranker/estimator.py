@@ -63,6 +63,7 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
         config_: the settings that were used.
         ranker_: the fitted ranker.
         n_features_in_: number of features of a row (rows only).
+        center_, scale_: by which features are standardised for a network head.
     """
 
     def __init__(
@@ -107,6 +108,10 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
 
         self.config_ = self._config(multitask=grades is not None)
         inputs = self._inputs(X, reset=True)
+        if self._needs_scaling():
+            self.center_, deviation = inputs.mean(axis=0), inputs.std(axis=0)
+            self.scale_ = np.where(deviation > 0, deviation, 1.0)
+            inputs = self._scaled(inputs)
         known = None
         if grades is not None:
             known = np.asarray(grades, dtype=np.float64)
@@ -135,7 +140,8 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
         except NotFittedError as error:
             raise NotFitted(str(error)) from None
-        return self.ranker_.posterior(self._inputs(X, reset=False))
+        inputs = self._inputs(X, reset=False)
+        return self.ranker_.posterior(self._scaled(inputs) if self._needs_scaling() else inputs)
 
     def score(self, X: ArrayLike, pairs: ArrayLike, answers: ArrayLike) -> float:
         """Share of decided pairs that the scores order as answered; ties are left out, equal scores count one half.
@@ -152,6 +158,15 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("no pair is decided; accuracy needs answers other than 0.5")
         gap = scores[index[decided, 0]] - scores[index[decided, 1]]
         return float(np.mean((np.sign(gap) * np.sign(given[decided] - 0.5) + 1) / 2))
+
+    def _needs_scaling(self) -> bool:
+        """A network learns poorly from features of very different scales; the convex head standardises by itself."""
+        from steelyard.ranker.model import takes_pixels
+
+        return bool(self.config_.head == "mlp" and not takes_pixels(self.config_))
+
+    def _scaled(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        return np.asarray((rows - self.center_) / self.scale_, dtype=np.float32)
 
     def _config(self, multitask: bool) -> RankerConfig:
         names = ("head", "components", "kernel", "ties", "posterior")
