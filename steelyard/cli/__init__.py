@@ -21,6 +21,9 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point: one line and exit code 2 for whatever Steelyard raises on purpose."""
+    # Read when torch is loaded: threads that wait should sleep. Spinning ones take the cores from whoever else works
+    # on a shared machine, and made feature extraction eight times as expensive there.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except SteelyardError as error:
