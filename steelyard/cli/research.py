@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -38,6 +39,8 @@ def demo(
     """Draw images, let a virtual annotator answer, show that asking well beats asking at random, open the page."""
     import tempfile
 
+    # Pictures and fits of the demo are small: threads would spend more time on each other than on them.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from steelyard.demo import run_demo
 
     place = folder or Path(tempfile.mkdtemp(prefix="steelyard-demo-"))
