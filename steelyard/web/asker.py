@@ -75,10 +75,14 @@ class Asker:
             return "open"
         if answered >= self.study.budget:
             return "done"
-        # Pairs may have come up since: the next request gets them.
-        if self.study.store.free_pair_count(annotator) or (not self.exhausted and self.missing() > 0):
+        # The thread may put pairs up between these questions, so what they would hide is asked last: pairs counted
+        # as open before nothing was missing and nothing was free are surely in other hands.
+        up = self.study.store.open_pair_count()
+        if not self.exhausted and self.missing() > 0:
             return "choosing"
-        if self.study.store.open_pair_count():
+        if self.study.store.free_pair_count(annotator):
+            return "choosing"  # they came up since: the next request gets them
+        if up:
             return "elsewhere"
         return "done" if self.exhausted else "choosing"
 
