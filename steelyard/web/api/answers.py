@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from steelyard.errors import StudyError
 from steelyard.store.records import NewComparison, NewGrade
 from steelyard.web.api import cursor
-from steelyard.web.api.schema import (
+from steelyard.web.api.schema.answering import (
     ComparisonIn,
     ComparisonList,
     ComparisonOut,
@@ -26,8 +26,8 @@ from steelyard.web.api.schema import (
     Suggestions,
     UndoIn,
     UndoOut,
-    Uuid,
 )
+from steelyard.web.api.schema.fields import Uuid
 from steelyard.web.context import Anyone, Web, WebOf
 from steelyard.web.problems import Problem, responses
 from steelyard.web.scores import Ranking

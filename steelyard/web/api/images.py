@@ -14,9 +14,9 @@ from steelyard.pairs import Answer
 from steelyard.store.records import Image
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
-from steelyard.web.api.schema import (
+from steelyard.web.api.schema.fields import ImageId
+from steelyard.web.api.schema.images import (
     ImageChange,
-    ImageId,
     ImageInfo,
     ImageList,
     ImageListed,

@@ -8,18 +8,17 @@ from fastapi import APIRouter, Path, Request, Response
 
 from steelyard.store.errors import ConflictError
 from steelyard.store.records import Annotator
-from steelyard.web.api.schema import (
+from steelyard.web.api.schema.fields import Name, RowId
+from steelyard.web.api.schema.people import (
     AnnotatorChange,
     AnnotatorInfo,
     AnnotatorList,
     Credentials,
     Link,
     Me,
-    Name,
     NewAnnotator,
     NewToken,
     Password,
-    RowId,
     TokenInfo,
     TokenList,
     TokenMade,

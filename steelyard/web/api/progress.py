@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter
 
 from steelyard.stopping import AccuracyEstimate
-from steelyard.web.api.schema import (
+from steelyard.web.api.schema.progress import (
     AccuracyPart,
     AccuracyPoint,
     Achieved,

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
-from steelyard.web.api.schema import AuditEntryOut, AuditList, Backup, StudyChange, StudyInfo
+from steelyard.web.api.schema.study import AuditEntryOut, AuditList, Backup, StudyChange, StudyInfo
 from steelyard.web.context import Admin, Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
 

@@ -1,0 +1,177 @@
+"""Bodies about comparing and grading."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from steelyard.pairs import Answer
+from steelyard.web.api.schema.fields import ImageId, In, RowId, Seconds, Text, Uuid
+
+__all__ = [
+    "ComparisonIn",
+    "ComparisonList",
+    "ComparisonOut",
+    "ComparisonRow",
+    "GradeIn",
+    "GradeList",
+    "GradeOut",
+    "GradeRow",
+    "LeaseIn",
+    "LeaseOut",
+    "PairOut",
+    "Suggested",
+    "Suggestions",
+    "UndoIn",
+    "UndoOut",
+]
+
+
+class LeaseIn(In):
+    """How many pairs to hold; those held already come first."""
+
+    count: int = Field(6, ge=1, le=50)
+
+
+class PairOut(BaseModel):
+    """A pair as it is to be shown."""
+
+    id: int
+    left: str
+    right: str
+    expires: float
+
+
+class LeaseOut(BaseModel):
+    """What somebody holds now."""
+
+    pairs: list[PairOut]
+    state: Literal["open", "choosing", "elsewhere", "done"]
+    answered: int
+    wanted: int
+
+
+class ComparisonIn(In):
+    """One answer. `id` is made by the client: the same answer sent again is the same answer."""
+
+    id: Uuid
+    pair: RowId
+    left: ImageId
+    right: ImageId
+    answer: Answer
+    shown_at: Seconds | None = None
+    answered_at: Seconds | None = None
+    note: Annotated[Text, Field(max_length=500)] = ""
+    exclude: list[ImageId] = Field(default_factory=list, max_length=2)
+    supersedes: Uuid | None = None
+
+
+class ComparisonOut(BaseModel):
+    """What became of an answer."""
+
+    id: str
+    seq: int
+    created: bool
+    answered: int
+    wanted: int
+
+
+class UndoIn(In):
+    """`id` is the client's name for this undo, as for an answer."""
+
+    id: Uuid
+
+
+class UndoOut(BaseModel):
+    """What became of an undo."""
+
+    id: str
+    seq: int
+    created: bool
+    answered: int
+    wanted: int
+
+
+class ComparisonRow(BaseModel):
+    """A row of the log; `answer` is null for an undo."""
+
+    seq: int
+    id: str
+    pair: int
+    annotator: str
+    answer: Answer | None
+    left: str
+    right: str
+    shown_at: float | None
+    answered_at: float
+    supersedes: str | None
+    superseded_by: str | None
+    note: str
+    source: str
+
+
+class ComparisonList(BaseModel):
+    """A page of the log, oldest first; `next` is the cursor of the next page, null at the end."""
+
+    comparisons: list[ComparisonRow]
+    next: str | None
+
+
+class Suggested(BaseModel):
+    """An image worth grading."""
+
+    id: str
+
+
+class Suggestions(BaseModel):
+    """What to grade next."""
+
+    images: list[Suggested]
+    state: Literal["open", "done"]
+    graded: int
+    wanted: int
+
+
+class GradeIn(In):
+    """One absolute grade."""
+
+    id: Uuid
+    image: ImageId
+    grade: int = Field(ge=0, le=99)
+    shown_at: Seconds | None = None
+    answered_at: Seconds | None = None
+    note: Annotated[Text, Field(max_length=500)] = ""
+
+
+class GradeOut(BaseModel):
+    """What became of a grade, and the image's neighbours by score."""
+
+    id: str
+    seq: int
+    created: bool
+    graded: int
+    wanted: int
+    below: list[str]
+    above: list[str]
+
+
+class GradeRow(BaseModel):
+    """A row of the log of grades; `grade` is null for an undo."""
+
+    seq: int
+    id: str
+    image: str
+    annotator: str
+    grade: int | None
+    answered_at: float
+    supersedes: str | None
+    superseded_by: str | None
+    note: str
+
+
+class GradeList(BaseModel):
+    """A page of the log of grades."""
+
+    grades: list[GradeRow]
+    next: str | None

@@ -1,0 +1,62 @@
+"""Bodies about the study itself: wording, backup, audit log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+
+from steelyard.web.api.schema.fields import In, Text, printable
+
+__all__ = ["AuditEntryOut", "AuditList", "Backup", "Definition", "StudyChange", "StudyInfo"]
+
+
+class StudyInfo(BaseModel):
+    """The study as annotators see it; `etag` names this version for `If-Match`."""
+
+    name: str
+    images: int
+    question: str
+    grades: list[str]
+    break_minutes: int
+    raters: int
+    keys: dict[str, str]
+    wanted: int
+    answered: int
+    etag: str
+
+
+Definition = Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(printable)]
+
+
+class StudyChange(In):
+    """New wording or raters; what is missing stays."""
+
+    question: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    grades: list[Definition] | None = Field(None, max_length=10)
+    break_minutes: int | None = Field(None, ge=0, le=600)
+    raters: int | None = Field(None, ge=1, le=20)
+
+
+class Backup(BaseModel):
+    """A backup that was made."""
+
+    file: str
+    bytes: int
+
+
+class AuditEntryOut(BaseModel):
+    """Who did what and when."""
+
+    seq: int
+    at: float
+    actor: str
+    action: str
+    detail: dict[str, Any]
+
+
+class AuditList(BaseModel):
+    """A page of the audit log, newest first."""
+
+    entries: list[AuditEntryOut]
+    next: str | None
