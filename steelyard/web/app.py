@@ -43,15 +43,18 @@ class _Forever(StaticFiles):
         return response
 
 
-def create_app(study: Study, *, login: bool = False, hosts: Sequence[str] = ()) -> FastAPI:
+def create_app(
+    study: Study, *, login: bool = False, hosts: Sequence[str] = (), apart: bool = False
+) -> FastAPI:
     """The whole app for one study. It never imports torch.
 
     Args:
         study: open; whoever opened it closes it.
         login: whether everybody has to sign in. Without it, only requests to this very machine are answered.
         hosts: names the server answers to; empty takes any when people sign in.
+        apart: choose pairs in a process of their own instead of a thread, as a server for many does.
     """
-    web = Web(study, login=login)
+    web = Web(study, login=login, apart=apart)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -59,6 +62,8 @@ def create_app(study: Study, *, login: bool = False, hosts: Sequence[str] = ()) 
         yield
         web.asker.stop()
         web.scorer.stop()
+        if web.chooser is not None:
+            web.chooser.stop()
 
     app = FastAPI(
         title="Steelyard", version=_version(), lifespan=life, docs_url=None, redoc_url=None,
@@ -160,7 +165,7 @@ def serve(
         raise StudyError(f"people must sign in where others can reach the page; {host} is not 127.0.0.1")
     names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
     with Study.open(study_folder) as study:
-        app = create_app(study, login=login, hosts=names)
+        app = create_app(study, login=login, hosts=names, apart=True)
         config = uvicorn.Config(
             app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
             timeout_graceful_shutdown=5, timeout_keep_alive=30,

@@ -1,7 +1,7 @@
 """Choosing the next pairs while nobody waits.
 
-A request only hands out pairs that are already up. A thread keeps enough of them up: it chooses new ones when few are
-left, and knows the last answers when it does (continuous mode). What needs the pixels' features – the very first,
+A request only hands out pairs that are already up. A thread keeps enough of them up: it has new ones chosen when few are
+left, and the choice knows the last answers (continuous mode). What needs the pixels' features – the very first,
 spread-out pairs, and strategies on features – is chosen by the trainer process; until its pairs are up, a few random
 ones keep people busy, so that nobody looks at an empty page while features are computed.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from steelyard.errors import SteelyardError
 from steelyard.study import Study
+from steelyard.web.chooser import put_up
 
-__all__ = ["NEEDS_FEATURES", "Asker", "State"]
+__all__ = ["Asker", "State"]
 
 State = Literal["open", "choosing", "elsewhere", "done"]
 
-NEEDS_FEATURES = frozenset({"spread", "coreset"})
 AHEAD = 6  # pairs a browser holds
 ACTIVE_SECONDS = 300.0
 REST_SECONDS = 0.1
@@ -30,13 +32,18 @@ log = logging.getLogger("steelyard.web")
 class Asker:
     """Keeps enough pairs up for everybody who is working.
 
+    Args:
+        study: what is asked about.
+        put_up: chooses that many pairs; None chooses in this process.
+
     Attributes:
         exhausted: there is no pair left that was not asked.
         problem: why the last choice failed, empty if it did not.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, put_up: Callable[[int], int] | None = None) -> None:
         self.study = study
+        self._put_up = put_up or partial(_put_up_here, self)
         self.exhausted = False
         self.problem = ""
         self.lock = threading.Lock()  # the study's belief is for one thread at a time
@@ -108,16 +115,9 @@ class Asker:
         n = self.missing()
         if not n or self.exhausted:
             return 0
-        with self.lock:
-            ask = self.study.config.ask
-            strategy = ask.strategy if self.study.posterior is not None else ask.start
-            if strategy in NEEDS_FEATURES:
-                if len(self.study.store.pairs(limit=1, open=True)):
-                    return 0  # the trainer brings better ones
-                strategy, n = "random", min(n, 2 * AHEAD)
-            made = len(self.study.propose(n, strategy=strategy))
+        made = self._put_up(n)
         self.exhausted = made == 0
-        return made
+        return max(made, 0)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -138,3 +138,8 @@ class Asker:
                 self.problem = f"choosing pairs failed: {error}"
                 log.exception("choosing pairs failed")
                 self._stop.wait(5)
+
+
+def _put_up_here(asker: Asker, n: int) -> int:
+    with asker.lock:
+        return put_up(asker.study, n)

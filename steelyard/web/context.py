@@ -14,6 +14,7 @@ from steelyard.store.records import Role, new_id
 from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
+from steelyard.web.chooser import Chooser
 from steelyard.web.pictures import Pictures
 from steelyard.web.problems import Problem
 from steelyard.web.scorer import Scorer
@@ -29,13 +30,15 @@ class Web:
     Args:
         study: what is served.
         login: whether everybody has to sign in.
+        apart: whether pairs are chosen in a process of their own.
     """
 
-    def __init__(self, study: Study, *, login: bool) -> None:
+    def __init__(self, study: Study, *, login: bool, apart: bool = False) -> None:
         self.study = study
         self.store = study.store
         self.accounts = Accounts(study.store, login=login)
-        self.asker = Asker(study)
+        self.chooser = Chooser(study.folder) if apart else None
+        self.asker = Asker(study, self.chooser.put_up if self.chooser else None)
         self.scores = Scores(study)
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
         self.scorer = Scorer(study.folder)

@@ -23,7 +23,7 @@ from typing import Any
 from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
 from steelyard.study import Study
-from steelyard.web.asker import NEEDS_FEATURES
+from steelyard.web.chooser import NEEDS_FEATURES
 
 __all__ = ["TrainerProcess", "pending_work", "run_worker"]
 

@@ -122,12 +122,12 @@ def serve() -> Iterator[Callable[..., Server]]:
     """Serve a study from a thread; `people` (name → role) makes everybody sign in."""
     running: list[tuple[uvicorn.Server, threading.Thread, socket.socket]] = []
 
-    def start(study: Study, people: dict[str, str] | None = None) -> Server:
+    def start(study: Study, people: dict[str, str] | None = None, **options: Any) -> Server:
         secrets = {}
         for name, role in (people or {}).items():
             secrets[name] = f"secret-of-{name}-{uuid.uuid4().hex}"
             study.store.add_annotator(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
-        app = create_app(study, login=bool(people))
+        app = create_app(study, login=bool(people), **options)
         config = uvicorn.Config(app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=1)
         listening = config.bind_socket()
         server = uvicorn.Server(config)

@@ -1,0 +1,103 @@
+"""A process beside the page's own that answers one request at a time.
+
+What computes – choosing pairs, placing a new picture – must neither hold up an answer on its way to the disk nor bring
+torch into the page's process. The process is started by the first request and again after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from steelyard.errors import StudyError
+
+__all__ = ["Child", "exactly"]
+
+
+class Child:
+    """One process, one request at a time; several threads may ask.
+
+    Args:
+        module: run with `python -m`; reads requests from stdin and writes one line of JSON for each, where `error` holds a
+            message if it could not be done.
+        study_folder: its only argument.
+        timeout: seconds after which a request is given up and the process ended.
+        task: what it does, for messages.
+    """
+
+    def __init__(self, module: str, study_folder: Path, *, timeout: float, task: str) -> None:
+        self._command = [sys.executable, "-m", module, str(study_folder)]
+        self._timeout, self._task = timeout, task
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, request: bytes) -> dict[str, Any]:
+        """The reply to a request.
+
+        Raises:
+            StudyError: the process says why not, or it ended.
+        """
+        with self._lock:
+            process = self._running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            watch = threading.Timer(self._timeout, process.kill)
+            watch.daemon = True
+            watch.start()
+            try:
+                process.stdin.write(request)
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except OSError:
+                line = b""
+            finally:
+                watch.cancel()
+            if not line:
+                self._end()
+                raise StudyError(
+                    f"the {self._task} process ended; try again, and see the server's log if it stays so"
+                )
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise StudyError(str(reply["error"]))
+        return reply
+
+    def stop(self) -> None:
+        """End the process, once it has answered what it was asked."""
+        with self._lock:
+            self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                # Ctrl+C at the terminal is for the server, which then ends this process.
+                start_new_session=True,
+            )  # fmt: skip
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
+
+
+def exactly(file: BinaryIO, n: int) -> bytes:
+    """n bytes of a request; ends this process when the server has gone."""
+    data = bytearray()
+    while len(data) < n:
+        part = file.read(n - len(data))
+        if not part:
+            sys.exit(0)
+        data += part
+    return bytes(data)

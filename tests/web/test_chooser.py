@@ -1,0 +1,84 @@
+"""Pairs chosen in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from steelyard.errors import StudyError
+from steelyard.study import Study
+from steelyard.web.chooser import Chooser, put_up
+from tests.web.conftest import Client, Server
+
+Teach = Callable[..., None]
+
+
+@pytest.fixture
+def chooser(study: Study) -> Iterator[Chooser]:
+    """Ended afterwards."""
+    made = Chooser(study.folder)
+    yield made
+    made.stop()
+
+
+def test_pairs_are_put_up_and_know_the_model(study: Study, teach: Teach, chooser: Chooser) -> None:
+    assert chooser.put_up(5) == 5
+    assert {pair.strategy for pair in study.store.pairs()} == {"random"}
+    teach(study, 30)
+    last = study.store.pair_columns().id[-1]
+    assert chooser.put_up(20) == 20
+    new = [pair.strategy for pair in study.store.pairs() if pair.id > last]
+    assert set(new) == {"epig", "random"}  # a tenth is random and held back
+
+
+def test_a_changed_configuration_is_used(study: Study, chooser: Chooser) -> None:
+    assert chooser.put_up(2) == 2
+    ask = replace(study.config.ask, start="spread")
+    replace(study.config, ask=ask).save(study.folder / "study.toml")
+    assert chooser.put_up(2) == -1  # the trainer brings spread ones; two are up to go on with
+
+
+def test_a_killed_process_is_said_and_replaced(study: Study, chooser: Chooser) -> None:
+    assert chooser.put_up(1) == 1
+    process = chooser._child._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert chooser.put_up(1) == 1  # it was seen to be gone
+    process = chooser._child._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGKILL)
+    try:
+        chooser.put_up(1)
+    except StudyError as error:
+        assert "choosing process ended; try again" in str(error)  # noqa: PT017 - it may also be noticed in time
+    assert chooser.put_up(1) == 1
+
+
+def test_what_went_wrong_is_told(study: Study, teach: Teach, chooser: Chooser) -> None:
+    teach(study, 12)
+    model = study.store.newest_model()
+    assert model is not None
+    (study.folder / model.path / "posterior.safetensors").write_bytes(b"no")
+    with pytest.raises(StudyError, match="train again with: steelyard train"):
+        chooser.put_up(3)
+
+
+def test_nothing_left_is_none_made(study: Study) -> None:
+    n = len(study.catalog)
+    every = n * (n - 1) // 2
+    assert put_up(study, every) == every
+    assert put_up(study, 3) == 0
+
+
+def test_a_server_that_chooses_apart_hands_out_pairs(
+    study: Study, serve: Callable[..., Server], enter: Callable[..., Client]
+) -> None:
+    server = serve(study, apart=True)
+    assert len(enter(server).lease(3)) == 3
+    assert server.app.state.web.chooser._child._process is not None
