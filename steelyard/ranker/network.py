@@ -117,7 +117,12 @@ class Network(nn.Module):
         Raises:
             RankerError: the shape or type does not fit the network.
         """
-        tensor = batch if isinstance(batch, Tensor) else torch.from_numpy(np.ascontiguousarray(batch))
+        # torch has no read-only tensors: a memory map is copied, which is when it is read; what is writable is not.
+        tensor = (
+            batch
+            if isinstance(batch, Tensor)
+            else torch.from_numpy(np.require(batch, requirements=["C", "W"]))
+        )
         tensor = tensor.to(self.last.weight.device)
         if self.pixels is None:
             if tensor.dim() != 2:

@@ -145,3 +145,12 @@ def test_what_does_not_fit_is_named() -> None:
         rows.prepare(images())
     with pytest.raises(RankerError, match="give their width"):
         build_network(ranker_preset("features", head="mlp"), seed=0)
+
+
+def test_only_what_torch_may_not_write_to_is_copied() -> None:
+    rows = build_network(ranker_preset("features", head="mlp"), seed=0, width=4)
+    given = np.ones((3, 4), dtype=np.float32)
+    assert rows.prepare(given).data_ptr() == given.ctypes.data
+    given.flags.writeable = False  # as a memory map is; warnings are errors
+    assert torch.equal(rows.prepare(given), torch.ones(3, 4))
+    assert rows.prepare(given).data_ptr() != given.ctypes.data

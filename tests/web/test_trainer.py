@@ -161,9 +161,6 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
     wait_for(gone)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The given NumPy array is not writable"
-)  # memory maps are; nobody writes to them
 def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Pixels go to a process that may load torch; this one does not."""
     from steelyard.images.catalog import Catalog
