@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.ranker.likelihood import curvature, slope
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["AccuracyEstimate", "advise", "estimate_accuracy", "left_out_differences"]
+__all__ = ["AccuracyEstimate", "advise", "estimate_accuracy", "left_out_differences", "random_curve"]
 
 _ENOUGH = 30  # reserved answers below which an estimate says next to nothing
 _PLATEAU = 0.01
@@ -86,6 +86,54 @@ def estimate_accuracy(differences: ArrayLike, answers: ArrayLike) -> tuple[float
     right = float(np.where(delta == 0, 0.5, (delta > 0) == (given == 1))[clear].sum())
     low, high = proportion_confint(right, n, alpha=0.05, method="wilson")
     return right / n, float(low), float(high), n
+
+
+def random_curve(
+    rows: NDArray[np.floating], pairs: ArrayLike, answers: ArrayLike, *, ties: bool, most: int = 6
+) -> list[tuple[int, float, float, float]]:
+    """How accurate the convex head would be had nothing but random pairs been asked.
+
+    Reserved pairs are drawn at random, so the first k of them are a small study of random choice. A head is fitted on
+    those alone and asked about all of them, each answer it was fitted on left out. It is known up to as many answers as
+    there are random ones, and no further: what more random pairs would have brought, nobody has asked.
+
+    Args:
+        rows: reduced features of all images, (N, D), as the study's own head has them.
+        pairs: reserved pairs in the order of their answers, shape (n, 2).
+        answers: P1, shape (n,).
+        ties: whether a tie is an outcome of its own (Rao–Kupper).
+        most: number of points.
+
+    Returns:
+        (answers, estimate, low, high) of every point; none where there are too few answers to say anything.
+    """
+    from steelyard.ranker.convex import ConvexHead
+    from steelyard.ranker.reduction import Reduction
+
+    index, given = np.asarray(pairs, dtype=np.int64).reshape(-1, 2), np.asarray(answers, dtype=np.float64)
+    if len(index) < _ENOUGH:
+        return []
+    used, place = np.unique(index, return_inverse=True)
+    own, place = np.asarray(rows[used], dtype=np.float64), place.reshape(-1, 2)
+    same = Reduction.identity(own.shape[1])
+    points, head = [], None
+    for k in np.unique(np.linspace(_ENOUGH / 3, len(index), most).astype(int)).tolist():
+        head = ConvexHead.fit(
+            own,
+            place[:k],
+            given[:k],
+            reduction=same,
+            rows=own,
+            ties="rao_kupper" if ties else "half",
+            start=head,
+        )
+        posterior = head.posterior(rows=own)
+        differences = posterior.difference(place)[0]
+        differences[:k] = left_out_differences(posterior, place[:k], given[:k])
+        estimate, low, high, n = estimate_accuracy(differences, given)
+        if n:
+            points.append((k, estimate, low, high))
+    return points
 
 
 def advise(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.store.records import AuditEntry
+from steelyard.pairs import Answer, PairSet, random_pairs
+from steelyard.store.records import AuditEntry, NewComparison, NewPair
 from steelyard.study import Study
 from steelyard.web.api.study import newest_first
 
@@ -160,6 +162,27 @@ def test_grades(local: Client, study: Study, teach: Teach) -> None:
     newest = next(g.id for g in study.store.grades() if g.effective)
     assert local.post(f"/api/v1/grades/{newest}/undo", json={"id": str(uuid.uuid4())}).status_code == 200
     assert len(local.get("/api/v1/grades").json()["grades"]) == 3
+
+
+def test_what_random_pairs_alone_would_have_given(local: Client, study: Study, drawn: Any) -> None:
+    """No curve before enough random pairs are answered; then one that ends where they do, once for each model."""
+    assert local.get("/api/v1/progress").json()["accuracy"]["random"] == []
+    rng = np.random.default_rng(0)
+    index = random_pairs(40, N, taken=PairSet(N), rng=rng)
+    ids = study.store.add_pairs(
+        [NewPair(int(i), int(j), 0, "random", "", 0.0, reserved=True) for i, j in index]
+    )
+    assert len(ids) == 40
+    for pair in study.store.lease_pairs("kt", 40, seconds=600, rng=rng):
+        left, right = (drawn.severity[study.catalog.index_of(id)] for id in (pair.left, pair.right))
+        answer = Answer.LEFT if left > right else Answer.RIGHT
+        study.store.add_comparison(NewComparison(pair.pair, "kt", answer, pair.left, pair.right))
+    study.fit()
+    time.sleep(1.1)  # the document is kept for a second
+    random = local.get("/api/v1/progress").json()["accuracy"]["random"]
+    assert [point["answers"] for point in random] == [10, 16, 22, 28, 34, 40]
+    assert all(0 <= p["low"] <= p["estimate"] <= p["high"] <= 1 for p in random)
+    assert random[-1]["estimate"] > 0.7
 
 
 def test_the_ranking_is_the_models(local: Client, study: Study, teach: Teach) -> None:

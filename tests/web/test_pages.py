@@ -117,8 +117,10 @@ def test_every_page_at_every_size(trained: Study, serve: Serve, window: Open, si
         wide = user.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} at {size} scrolls sideways"
         if name == "compare":
-            user.shot(f"first-visit-{size}")
+            if size == "desktop":
+                user.shot("first-visit-desktop")
             user.page.keyboard.press("?")
+            assert user.page.locator("#overlay").is_hidden()
         if name != "nothing-here":
             user.shot(f"{name}-{size}")
     user.errors[:] = [error for error in user.errors if "404" not in error]
@@ -140,7 +142,9 @@ def test_light_and_dark(trained: Study, serve: Serve, window: Open) -> None:
         settle(user, name)
         assert page.evaluate(ground) == light, "kept in this browser"
         assert serious(page) == [], f"{name} in light"
-        if name in ("compare", "progress"):
+        if name == "compare":
+            page.keyboard.press("?")
+        if name in ("compare", "grade", "progress", "ranking"):
             user.shot(f"{name}-light")
     page.locator("summary").first.click()
     page.locator("[data-do=theme]").click()
@@ -345,6 +349,51 @@ def test_progress_has_the_numbers_behind_every_chart(trained: Study, serve: Serv
     for pair in trained.ask(1, annotator="kt"):
         trained.tell(pair, "left", annotator="kt")
     page.wait_for_function(f"() => document.querySelector('#state').textContent !== '{before}'")
+
+
+OVERLAPS = """() => {
+  const box = (n) => ({ name: n.textContent, ...n.getBoundingClientRect().toJSON() });
+  const found = [];
+  for (const card of document.querySelectorAll('.card')) {
+    const edge = card.getBoundingClientRect();
+    const texts = [...card.querySelectorAll('.chart text, .legend span')].map(box).filter((b) => b.width);
+    for (const a of texts) if (a.left < edge.left || a.right > edge.right) found.push(`${a.name} leaves its card`);
+    texts.forEach((a, i) => texts.slice(i + 1).forEach((b) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 1 && high > 3) found.push(`${a.name} / ${b.name}`);
+    }));
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_label_lies_on_another(
+    make_study: Callable[..., Study], teach: Callable[..., None], serve: Serve, window: Open, size: str
+) -> None:
+    """Eight people with long names who answered as much as each other, and grades with long names."""
+    long = tuple(f"Endoscopic activity index {k}: how it looks" for k in range(4))
+    study = make_study(ask={"random_share": 0.5, "start": "random", "budget": 4.0}, page={"grades": long})
+    people = [f"Prof. Dr. Maximiliane-Theodora Wolkenstein-Habsburg, ward {k}" for k in range(8)]
+    for name in people:
+        teach(study, 12, annotator=name)
+    user = window(serve(study), size=SIZES[size])
+    page = user.open("/progress")
+    settle(user, "progress")
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+    names = page.locator("#people .legend span")
+    assert names.count() == 6
+    assert set(names.all_inner_texts()) < set(people), "whole names: long ones differ at their ends"
+    assert "2 others" in page.locator("#people .legend").inner_text()
+    assert page.locator("#accuracy .legend span").all_inner_texts() == [
+        "this study, with its 95 % interval",
+        "had only its random pairs been asked",
+    ]
+    assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
+    page.locator("#accuracy summary").click()
+    assert page.locator("#accuracy tbody tr:has-text('random pairs alone')").count() == 6
+    assert serious(page) == []
 
 
 def test_administration(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:

@@ -9,7 +9,9 @@ from itertools import pairwise
 import numpy as np
 from fastapi import APIRouter
 
-from steelyard.stopping import AccuracyEstimate
+from steelyard.belief import load_posterior
+from steelyard.errors import StudyError
+from steelyard.stopping import AccuracyEstimate, random_curve
 from steelyard.web.api.schema.progress import (
     AccuracyPart,
     AccuracyPoint,
@@ -120,7 +122,33 @@ def _wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
 
 def _accuracy(web: Web, estimate: AccuracyEstimate | None) -> AccuracyPart:
     text = estimate.sentence if estimate else "There is no model yet, so accuracy cannot be estimated."
-    return AccuracyPart(sentence=text, history=_history(web))
+    return AccuracyPart(sentence=text, history=_history(web), random=_random(web))
+
+
+def _random(web: Web) -> list[AccuracyPoint]:
+    """What random choice would have given, from the reserved pairs alone; computed once for each model.
+
+    Only a convex head is fitted in no time, and only one without grades learns from answers alone.
+    """
+    newest, ranker = web.store.newest_model(), web.study.config.ranker
+    if newest is None or ranker.head != "convex" or ranker.multitask:
+        return []
+    model, points = web.kept.get("random curve", (None, []))
+    if model != newest.id:
+        try:
+            posterior = load_posterior(web.study.folder / newest.path)
+        except StudyError:
+            return []  # a trainer may be exchanging files; the next look finds them
+        answers = web.store.effective_arrays()
+        drawn = answers.reserved & ~np.isnan(answers.labels) & (answers.seq <= newest.comparisons_seq)
+        points = [
+            AccuracyPoint(answers=k, estimate=estimate, low=low, high=high)
+            for k, estimate, low, high in random_curve(
+                posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
+            )
+        ]
+        web.kept["random curve"] = (newest.id, points)
+    return list(points)
 
 
 def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
@@ -129,19 +157,23 @@ def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
     shown = ranking.order
     low, high = float(ranking.score[shown[0]]), float(ranking.score[shown[-1]])
     grades, names = web.scores.grades(), web.study.grade_names
-    parts = [
-        (names[g].partition(":")[0] if g < len(names) else str(g), ranking.score[shown[grades[shown] == g]])
+    parts: list[tuple[int | None, str, np.ndarray]] = [
+        (
+            int(g),
+            names[g].partition(":")[0] if g < len(names) else str(g),
+            ranking.score[shown[grades[shown] == g]],
+        )
         for g in np.unique(grades[shown])
         if g >= 0
     ]
     if not parts:
-        parts = [("all images", ranking.score[shown])]
+        parts = [(None, "all images", ranking.score[shown])]
     shapes, pad = [], 0.08 * (high - low)
-    for name, values in parts:
+    for grade, name, values in parts:
         bins, heights = density(values, low - pad, high + pad)
         shapes.append(
             Shape(
-                name=str(name), count=len(values), bins=bins, density=heights, median=float(np.median(values)),
+                name=str(name), grade=grade, count=len(values), bins=bins, density=heights, median=float(np.median(values)),
                 low=float(values.min()), high=float(values.max()),
             )
         )  # fmt: skip

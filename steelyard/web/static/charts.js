@@ -3,8 +3,8 @@
 
 const NS = "http://www.w3.org/2000/svg";
 const DASHES = ["", "8 4", "2 4", "12 4 2 4", "4 4", "16 4"];
-// A drawing unit is about a pixel, so that text has its usual size on a phone too.
-const WIDTH = globalThis.matchMedia?.("(max-width: 700px)").matches ? 340 : 560;
+// A drawing unit is about a pixel, so that text has its usual size on phones and tablets too.
+const WIDTH = Math.min(560, Math.max(300, document.querySelector(".picture")?.clientWidth || 560));
 const HEIGHT = 300;
 const BOX = { left: 56, right: 16, top: 40, bottom: 48 };
 
@@ -64,17 +64,42 @@ const extent = (values, fallback = [0, 1]) => {
   return high > low ? [low, high] : [low - 0.5, high + 0.5];
 };
 
-/** Lines over a number, each with an optional band [x, low, high] and a name written at its end. */
-export function lineChart({ title, description = "", x, y, series, low, high, formatX, formatY, ticksX }) {
+const stroke = (index) => ({ class: `curve series-${(index % 6) + 1}`, "stroke-dasharray": DASHES[index % 6] });
+
+/** Which line is whose, below a chart: names of any length wrap, and never lie on the lines. */
+export function legend(names, more = "") {
+  const list = document.createElement("ul");
+  list.className = "legend";
+  names.forEach((name, index) => {
+    const item = document.createElement("li");
+    const text = document.createElement("span");
+    text.textContent = name;
+    item.append(svg("svg", { viewBox: "0 0 40 12", width: 40, height: 12, "aria-hidden": "true" }, svg("path", { d: "M0 6H40", ...stroke(index) })), text);
+    list.append(item);
+  });
+  if (more) {
+    const item = document.createElement("li");
+    item.textContent = more;
+    list.append(item);
+  }
+  return list;
+}
+
+/** Lines over a number, each with an optional band [x, low, high]; `levels` are named values to measure them by. */
+export function lineChart({ title, description = "", x, y, series, levels = [], low, high, formatX, formatY, ticksX }) {
   const root = canvas(title, description);
   const xs = series.flatMap((s) => s.points.map((p) => p[0]));
   const ys = series.flatMap((s) => [...s.points.map((p) => p[1]), ...(s.band ?? []).flatMap((b) => [b[1], b[2]])]);
-  const rangeY = extent(ys);
+  const rangeY = extent([...ys, ...levels.map((level) => level.value)]);
   const { toX, toY } = axes(root, {
     x, y, formatX, formatY, ticksX, rangeX: extent(xs),
     rangeY: [low ?? rangeY[0], high ?? rangeY[1]],
   });
-  const names = [];
+  for (const level of levels) {
+    const at = toY(level.value);
+    root.append(svg("line", { x1: BOX.left, x2: WIDTH - BOX.right, y1: at, y2: at, class: "level" }));
+    root.append(say(level.name, { x: WIDTH - BOX.right, y: at - 6, "text-anchor": "end", class: "level-name" }));
+  }
   series.forEach((s, index) => {
     const color = `series-${(index % 6) + 1}`;
     if (s.band?.length) {
@@ -83,19 +108,14 @@ export function lineChart({ title, description = "", x, y, series, low, high, fo
       root.append(svg("path", { d: `${path([...up, ...down])}Z`, class: `band ${color}` }));
     }
     const points = s.points.map((p) => [toX(p[0]), toY(p[1])]);
-    root.append(svg("path", { d: path(points), class: `curve ${color}`, "stroke-dasharray": DASHES[index % 6] }));
+    root.append(svg("path", { d: path(points), ...stroke(index) }));
     if (points.length <= 40) for (const [cx, cy] of points) root.append(svg("circle", { cx, cy, r: 3, class: `dot ${color}` }));
-    const end = points.at(-1);
-    if (end && series.length > 1) {
-      // Names stand at the end of their lines, one below the other where they would meet.
-      let height = Math.max(end[1] - 8, 14);
-      while (names.some((taken) => Math.abs(taken - height) < 18)) height += 18;
-      names.push(height);
-      root.append(say(s.name, { x: end[0] - 8, y: height, "text-anchor": "end", class: `name ${color}` }));
-    }
   });
   return root;
 }
+
+/** Whether names can stand side by side below their shapes. */
+export const namesFit = (names) => Math.max(...names.map((name) => name.length)) * 8.5 < (WIDTH - BOX.left - BOX.right) / names.length;
 
 /** Distributions side by side: `shapes` have a name, `bins` (centres) and `density` (0 … 1). */
 export function violinChart({ title, description = "", x, y, shapes }) {

@@ -2,7 +2,7 @@
 // again every few seconds and redraws only what has changed.
 
 import { call, pixels } from "./api.js";
-import { lineChart, scatterChart, violinChart } from "./charts.js";
+import { legend, lineChart, namesFit, scatterChart, violinChart } from "./charts.js";
 import { ago, count, number, percent, score } from "./format.js";
 import "./menu.js";
 import { element, one, page } from "./page.js";
@@ -24,34 +24,42 @@ function table(node, head, rows) {
   );
 }
 
-function card(name, sentence, chart, head, rows, empty) {
+function card(name, sentence, chart, head, rows, empty, key = null) {
   const root = one(`#${name}`);
   one(".sentence", root).textContent = sentence;
-  one(".picture", root).replaceChildren(chart ?? element("p", { class: "empty" }, empty));
+  one(".picture", root).replaceChildren(...[chart ?? element("p", { class: "empty" }, empty), chart && key].filter(Boolean));
   one("details", root).hidden = !rows.length;
   table(one("table", root), head, rows);
 }
 
 function accuracy(data) {
   const rows = data.history;
-  const series = [{ name: "this study", points: rows.map((r) => [r.answers, r.estimate]), band: rows.map((r) => [r.answers, r.low, r.high]) }];
-  if (data.random?.length) series.push({ name: "random pairs", points: data.random.map((r) => [r.answers, r.estimate]) });
+  const lines = [["this study", rows]];
+  if (data.random.length) lines.push(["random pairs alone", data.random]);
+  const series = lines.map(([name, part]) => ({ name, points: part.map((r) => [r.answers, r.estimate]) }));
+  series[0].band = rows.map((r) => [r.answers, r.low, r.high]);
   const chart = rows.length && lineChart({
-    title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.5, ...rows.map((r) => r.low)), high: 1,
+    title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.5, ...rows.map((r) => r.low), ...data.random.map((r) => r.estimate)), high: 1,
+    levels: [{ value: 0.5, name: "a coin would be right half the time" }],
     formatX: number, formatY: (v) => percent(v), series,
   });
-  card("accuracy", data.sentence, chart || null, ["answers", "estimate", "low", "high"],
-    rows.map((r) => [number(r.answers), percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)]),
-    "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.");
+  card("accuracy", data.sentence, chart || null, ["answers", "chosen how", "estimate", "low", "high"],
+    lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])),
+    "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.",
+    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked"] : [])]));
 }
 
 function spread(data) {
+  // Long names go below; the chart then has the grades' numbers.
+  const fit = namesFit(data.shapes.map((s) => s.name));
   const chart = data.shapes.length && violinChart({
-    title: "Distribution of scores", description: data.sentence, x: data.shapes.length > 1 ? "grade" : "", y: "score", shapes: data.shapes,
+    title: "Distribution of scores", description: data.sentence, x: data.shapes.length > 1 ? "grade" : "", y: "score",
+    shapes: fit ? data.shapes : data.shapes.map((s) => ({ ...s, name: String(s.grade) })),
   });
   card("spread", data.sentence, chart || null, ["grade", "images", "median score", "lowest", "highest"],
     data.shapes.map((s) => [s.name, number(s.count), score(s.median), score(s.low), score(s.high)]),
-    "Scores appear after the first training.");
+    "Scores appear after the first training.",
+    fit ? null : element("ul", { class: "legend" }, ...data.shapes.map((s) => element("li", {}, element("strong", {}, String(s.grade)), element("span", {}, s.name)))));
 }
 
 function unsure(data) {
@@ -67,7 +75,8 @@ function unsure(data) {
 
 function people(data) {
   const day = (time) => new Date(time * 1000).toLocaleDateString("en", { day: "numeric", month: "short" });
-  const hour = (time) => new Date(time * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false });
+  const hour = (time) => new Date(time * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false, ...(last - first < 600 ? { second: "2-digit" } : {}) });
+  const others = data.rows.length - data.series.length;
   const times = data.series.flatMap((s) => s.points.map((p) => p[0]));
   const first = Math.min(...times);
   const last = Math.max(...times);
@@ -78,7 +87,8 @@ function people(data) {
   });
   card("people", data.sentence, chart || null, ["annotator", "answers", "equal", "can’t judge", "undone", "seconds an answer", "last"],
     data.rows.map((r) => [r.annotator, number(r.answers), number(r.equal), number(r.cannot_judge), number(r.undone), r.seconds == null ? "–" : r.seconds.toFixed(1), r.last_at == null ? "–" : ago(r.last_at)]),
-    "Nobody has answered yet. Open Compare and press a key.");
+    "Nobody has answered yet. Open Compare and press a key.",
+    legend(data.series.map((s) => s.name), others > 0 ? `and ${count(others, "other")}, in the numbers below` : ""));
 }
 
 function nextPairs(rows) {

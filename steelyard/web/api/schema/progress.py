@@ -42,16 +42,18 @@ class Achieved(BaseModel):
 
 
 class AccuracyPart(BaseModel):
-    """How accurate are we?"""
+    """How accurate are we? `random` is what the random pairs alone would have given, as far as there are any."""
 
     sentence: str
     history: list[AccuracyPoint]
+    random: list[AccuracyPoint]
 
 
 class Shape(BaseModel):
-    """A distribution of scores."""
+    """A distribution of scores: of one grade, or of all images (`grade` is null)."""
 
     name: str
+    grade: int | None
     count: int
     bins: list[float]
     density: list[float]
