@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, PairSet, random_pairs
 from steelyard.store.records import AuditEntry, NewComparison, NewPair
 from steelyard.study import Study
@@ -162,6 +163,60 @@ def test_grades(local: Client, study: Study, teach: Teach) -> None:
     newest = next(g.id for g in study.store.grades() if g.effective)
     assert local.post(f"/api/v1/grades/{newest}/undo", json={"id": str(uuid.uuid4())}).status_code == 200
     assert len(local.get("/api/v1/grades").json()["grades"]) == 3
+
+
+def test_examples_of_each_grade_do_not_steer(team: Callable[[str], Client], study: Study) -> None:
+    """Known grades only, nothing of the same patient, nothing excluded, nothing that only you have graded."""
+    kt, mo = team("kt"), team("mo")
+    catalog, known = study.catalog, study.known_grades()
+    assert catalog.groups is not None
+
+    def ask(client: Client) -> dict[str, list[list[str]]]:
+        found = client.get("/api/v1/grading/next", params={"count": 100}).json()["images"]
+        return {image["id"]: image["examples"] for image in found}
+
+    first = ask(kt)
+    assert first == ask(kt), "the same every time"
+    for image, examples in first.items():
+        assert [len(ids) for ids in examples][:3] == [3, 3, 3], "the worst grade is rare"
+        for grade, ids in enumerate(examples):
+            rows = [catalog.index_of(id) for id in ids]
+            assert {known[row] for row in rows} == {grade}
+            patients = [catalog.groups[row] for row in rows]
+            assert len({*patients, catalog.groups[catalog.index_of(image)]}) == len(rows) + 1
+    image = next(iter(first))
+    gone = first[image][0][0]
+    study.store.exclude_image(gone, "ada", "blurred")
+    for client, grade in ((kt, 0), (mo, 3)):
+        own = [id for id in ask(client) if id != image][:8]
+        for id in own:
+            body = {"id": str(uuid.uuid4()), "image": id, "grade": grade}
+            assert client.post("/api/v1/grades", json=body).status_code == 201
+        shown = {id for examples in ask(client).values() for ids in examples for id in ids}
+        assert not shown & {*own, gone}
+
+
+def test_no_examples_before_anything_is_graded(
+    make_study: Callable[..., Study],
+    pictures: Any,
+    tmp_path: Any,
+    serve: Callable[..., Server],
+    enter: Callable[..., Client],
+) -> None:
+    catalog = Catalog.from_features(pictures / "features.npy")
+    with Study.create(
+        tmp_path / "ungraded", catalog, preset="features", page={"grades": ("mild", "severe")}
+    ) as bare:
+        client = enter(serve(bare))
+        image = client.get("/api/v1/grading/next").json()["images"][0]
+        assert image["examples"] == [[], []]
+        assert (
+            client.post(
+                "/api/v1/grades", json={"id": str(uuid.uuid4()), "image": image["id"], "grade": 1}
+            ).status_code
+            == 201
+        )
+        assert client.get("/api/v1/grading/next").json()["images"][0]["examples"] == [[], []]
 
 
 def test_what_random_pairs_alone_would_have_given(local: Client, study: Study, drawn: Any) -> None:

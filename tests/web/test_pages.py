@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +204,78 @@ def test_grading_by_keys(
     user.saved()
     assert [(g.image, g.grade) for g in study.store.grades() if g.effective] == given[:-1]
     user.shot("grade-review")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_examples_of_each_grade(
+    make_study: Callable[..., Study], serve: Serve, window: Open, size: str
+) -> None:
+    """Thumbnails beside each definition, large ones by key or click; not of the image that is graded."""
+    study = make_study()
+    user = window(serve(study), size=SIZES[size], has_touch=size != "desktop")
+    page = user.open("/grade")
+    settle(user, "grade")
+    known = study.known_grades()
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.examples img')].every((i) => i.complete && i.naturalWidth)"
+    )
+    for grade in range(4):
+        ids = page.eval_on_selector_all(
+            f'[data-examples="{grade}"] img', "n => n.map((i) => i.dataset.example)"
+        )
+        assert {known[study.catalog.index_of(id)] for id in ids} == {grade}
+        button, examples = (
+            page.locator(f'[data-{what}="{grade}"]').bounding_box() for what in ("grade", "examples")
+        )
+        assert button
+        assert examples
+        beside = size == "phone"
+        start, length = ("x", "width") if beside else ("y", "height")
+        assert button[start] + button[length] <= examples[start], "beside the definition, not on it"
+    image = page.locator(".stage img.now").bounding_box()
+    assert image
+    assert image["height"] > 0.3 * SIZES[size][1], "the image keeps most of the room"
+    page.locator('[data-examples="2"]').click()
+    assert page.locator("#examples section").count() == 4
+    assert page.locator("#examples img").count() == page.locator(".examples img").count() >= 10
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#examples img')].every((i) => i.complete && i.naturalWidth)"
+    )
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("e")
+    page.wait_for_selector("#examples[open]")
+    page.keyboard.press("2")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert study.store.grades() == [], "keys mean nothing while examples are open"
+
+
+def test_grading_without_examples(serve: Serve, window: Open, pictures: Path, tmp_path: Path) -> None:
+    """Nothing is graded yet: no empty boxes; one grade has none: it says so."""
+    catalog = Catalog.from_features(pictures / "features.npy", pictures / "labels.csv", root=pictures)
+    shutil.copy(pictures / "labels.csv", tmp_path / "labels.csv")
+    lines = [line.split(",") for line in (tmp_path / "labels.csv").read_text(encoding="utf-8").splitlines()]
+    for line in lines[1:]:
+        line[1] = ""
+    (tmp_path / "labels.csv").write_text("\n".join(map(",".join, lines)) + "\n", encoding="utf-8")
+    bare = Catalog.from_features(pictures / "features.npy", tmp_path / "labels.csv", root=pictures)
+    with Study.create(tmp_path / "bare", bare, preset="features", page={"grades": GRADES}) as study:
+        user = window(serve(study))
+        page = user.open("/grade")
+        settle(user, "grade")
+        assert page.locator("[data-examples]:visible").count() == 0
+        assert page.locator("#show-examples").is_hidden()
+        page.keyboard.press("e")
+        assert page.locator("#examples").is_hidden()
+    five = (*GRADES, "Mayo 4: nobody has seen it")
+    with Study.create(tmp_path / "five", catalog, preset="features", page={"grades": five}) as study:
+        user = window(serve(study))
+        page = user.open("/grade")
+        settle(user, "grade")
+        assert page.locator('[data-examples="4"]').inner_text() == "no example yet"
+        assert page.locator('[data-examples="4"]').is_disabled()
+        assert serious(page) == []
 
 
 def test_no_grades_and_no_model_say_what_to_do(

@@ -29,6 +29,7 @@ from steelyard.web.api.schema.answering import (
 )
 from steelyard.web.api.schema.fields import Uuid
 from steelyard.web.context import Anyone, Web, WebOf
+from steelyard.web.examples import Examples
 from steelyard.web.problems import Problem, responses
 from steelyard.web.scores import Ranking
 
@@ -139,12 +140,20 @@ def _graded(web: Web, name: str) -> tuple[set[int], int]:
 
 @router.get("/grading/next", tags=["grade"], responses=responses(401, 403, 422, 503))
 def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, le=100)] = 4) -> Suggestions:
-    """Images whose grade would help most."""
+    """Images whose grade would help most, with examples of every grade beside each."""
     mine, wanted = _graded(web, who.name)
     with web.asker.lock:
         ids = web.study.suggest_grading(count) if web.study.grade_names else []
+    examples = web.kept.get("examples") or web.kept.setdefault("examples", Examples(web.study, web.scores))
+    known = web.study.catalog.ids
     return Suggestions(
-        images=[Suggested(id=id) for id in ids],
+        images=[
+            Suggested(
+                id=id,
+                examples=[[known[r] for r in rows] for rows in examples.of(web.row(id), who.name)],
+            )
+            for id in ids
+        ],
         state="open" if ids else "done",
         graded=len(mine),
         wanted=wanted,

@@ -33,12 +33,42 @@ function show(item, was = null) {
   item.load();
   one("#finished").hidden = true;
   one("#working").hidden = false;
+  showExamples(item.record.examples ?? []);
   viewer.fit();
   viewer.show(item.nodes, feed.items[0]?.nodes ?? []);
   for (const button of all("[data-grade]")) button.classList.toggle("was", was === Number(button.dataset.grade));
   item.decoded().catch(() => announce("The picture could not be loaded.")).then(() => {
     if (current?.item === item) current.shown = Date.now() / 1000;
   });
+}
+
+// ---- examples of each grade; they change only when an image of the same patient comes up
+
+let exampled = "";
+
+function showExamples(examples) {
+  if (JSON.stringify(examples) === exampled) return;
+  exampled = JSON.stringify(examples);
+  const any = examples.some((ids) => ids.length);
+  one("#show-examples").hidden = !any;
+  for (const button of all("[data-examples]")) {
+    const ids = examples[Number(button.dataset.examples)] ?? [];
+    button.hidden = !any;
+    button.disabled = !ids.length;
+    button.replaceChildren(...(ids.length ? ids.map((id) => element("img", { src: pixels(id, "thumb"), alt: "", dataset: { example: id } })) : ["no example yet"]));
+  }
+}
+
+function openExamples(grade = 0) {
+  const examples = current?.item.record.examples ?? [];
+  if (!examples.some((ids) => ids.length)) { announce("There are no examples yet."); return; }
+  one("#examples-body").replaceChildren(...page.grades.map((g, index) => element("section", { id: `examples-${index}` },
+    element("h3", {}, `${index} ${g.name}`), g.text ? element("p", { class: "quiet" }, g.text) : null,
+    examples[index]?.length
+      ? element("div", { class: "row" }, ...examples[index].map((id, k) => element("img", { src: pixels(id), alt: `example ${k + 1} of ${g.name}` })))
+      : element("p", { class: "quiet" }, "No example yet."))));
+  one("#examples").showModal();
+  one(`#examples-${grade}`)?.scrollIntoView({ block: "nearest" });
 }
 
 function next() {
@@ -106,6 +136,7 @@ const keys = new Keys({
   ...actions,
   skip: { key: " ", text: "skip", run: () => { if (current) { recent.add(current.item.record.id); next(); } } },
   undo: { key: "z", text: "undo", run: undo },
+  examples: { key: "e", text: "examples of each grade", run: () => openExamples() },
   closer: { key: "+", text: "zoom in", run: () => viewer.zoomBy(1.5) },
   wider: { key: "-", text: "zoom out", run: () => viewer.zoomBy(1 / 1.5) },
   fit: { key: "f", text: "whole picture or 1:1", run: () => viewer.actual() },
@@ -119,6 +150,8 @@ const keys = new Keys({
 }, "grade");
 
 for (const button of all("[data-grade]")) button.addEventListener("click", () => grade(Number(button.dataset.grade)));
+for (const button of all("[data-examples]")) button.addEventListener("click", () => openExamples(Number(button.dataset.examples)));
+one("#show-examples").addEventListener("click", () => openExamples());
 for (const button of all("[data-opens=keys]")) button.addEventListener("click", () => keys.list(one("#keys-body")));
 one("#keys-restore").addEventListener("click", () => { keys.restore(); keys.list(one("#keys-body")); });
 one("#undo").addEventListener("click", undo);

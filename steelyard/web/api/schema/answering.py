@@ -119,9 +119,10 @@ class ComparisonList(BaseModel):
 
 
 class Suggested(BaseModel):
-    """An image worth grading."""
+    """An image worth grading, and for each grade some images that have it; none of the same group."""
 
     id: str
+    examples: list[list[str]]
 
 
 class Suggestions(BaseModel):
