@@ -114,7 +114,7 @@ class Study:
         Args:
             folder: a new or empty folder.
             catalog: at least two images.
-            preset: `quick`, `paper`, `small` or `features`; not used when `config` is given.
+            preset: `quick`, `paper`, `small`, `tuned` or `features`; not used when `config` is given.
             config: the whole configuration.
             progress: told how far it is.
             **changes: keys to change, `ask={"raters": 2}`.
@@ -437,7 +437,7 @@ class Study:
         return TrainedModel(number, folder, int(keep.sum()), metrics)
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
-        """What the ranker sees of each image: features, shape (N, D), or pixels, shape (N, H, W, 3)."""
+        """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3)."""
         if self._inputs is None:
             from steelyard.ranker.model import ranker_inputs
 
@@ -447,12 +447,10 @@ class Study:
         return self._inputs
 
     def _flat_inputs(self, progress: Progress | None = None) -> NDArray[Any]:
-        """Rows to measure distances in: features, or a coarse picture of the pixels."""
-        rows = self.inputs(progress)
-        if rows.ndim == 2:
-            return rows
-        step = max(1, rows.shape[1] // 8)
-        return np.asarray(rows[:, ::step, ::step].reshape(len(rows), -1), dtype=np.float32)
+        """Rows to measure distances in."""
+        from steelyard.ranker.model import coarse_rows
+
+        return coarse_rows(self.inputs(progress))
 
     def _teaches_reserved(self) -> bool:
         return self.config.ranker.head == "convex"

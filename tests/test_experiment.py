@@ -258,8 +258,13 @@ def test_a_run_may_move_with_its_data(matrix: dict[str, str], tmp_path: Path) ->
     assert len(folder.table("results")) == 5
 
 
-def test_a_miniature_of_the_public_set_goes_from_pixels_to_accuracies(tmp_path: Path) -> None:
-    """LIMUC's layout, patients as groups, a small network trained end to end."""
+@pytest.mark.parametrize(
+    ("preset", "methods"), [("small", ("all", "ubs")), ("tuned", ("all", "ubs", "coreset", "conventional"))]
+)
+def test_a_miniature_of_the_public_set_goes_from_pixels_to_accuracies(
+    tmp_path: Path, preset: str, methods: tuple[str, ...]
+) -> None:
+    """LIMUC's layout, patients as groups; a small network trained end to end, the last stage of a large one."""
     rng = np.random.default_rng(0)
     for patient in range(1, 13):
         for grade in range(4):
@@ -268,7 +273,7 @@ def test_a_miniature_of_the_public_set_goes_from_pixels_to_accuracies(tmp_path: 
             pixels = rng.integers(0, 60, (20, 20, 3)) + np.array([40 + 45 * grade, 60, 60])
             Image.fromarray(pixels.astype(np.uint8)).save(place / f"UC_patient_{patient}_{grade}.bmp")
     config = ExperimentConfig(
-        images=str(tmp_path / "limuc"), layout="limuc", preset="small", methods=("all", "ubs"), seeds=1, rounds=1, s=20.0,
+        images=str(tmp_path / "limuc"), layout="limuc", preset=preset, methods=methods, seeds=1, rounds=1, s=20.0,
         only_folds=(0,), jobs=1, draws=2, test_pairs=40, near_duplicates=False, ranker={"image_size": 16, "epochs": 2},
     )  # fmt: skip
     folder = run_experiment(config, tmp_path / "RUN")
@@ -277,7 +282,8 @@ def test_a_miniature_of_the_public_set_goes_from_pixels_to_accuracies(tmp_path: 
     assert about["data"]["per_grade"] == [12, 12, 12, 12]
     assert "12 groups, none in two sets" in about["split"]
     assert folder.table("results")["overall"].between(0, 1).all()
-    assert folder.table("results").groupby("method").size().to_dict() == {"all": 1, "ubs": 2}
+    rounds = {"all": 1, "ubs": 2, "coreset": 2, "conventional": 1}
+    assert folder.table("results").groupby("method").size().to_dict() == {m: rounds[m] for m in methods}
 
 
 # --------------------------------------------------------------------------- interrupted

@@ -53,6 +53,7 @@ class PresetName(str, Enum):
     quick = "quick"
     paper = "paper"
     small = "small"
+    tuned = "tuned"
 
 
 @contextmanager

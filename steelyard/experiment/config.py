@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from steelyard.config import RankerConfig, ranker_preset
+from steelyard.config import Preset, RankerConfig, ranker_preset
 from steelyard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ExperimentConfig:
     folds: int = 5
     only_folds: tuple[int, ...] = ()
     seeds: int = 3
-    preset: Literal["quick", "paper", "small", "features"] = "quick"
+    preset: Preset = "quick"
     ranker: dict[str, Any] = field(default_factory=dict)
     r: float = 20.0
     s: float = 5.0

@@ -26,7 +26,7 @@ class ExperimentData:
     """Graded images.
 
     Attributes:
-        inputs: what the ranker sees: features (N, D) or pixels (N, H, W, 3).
+        inputs: what the ranker sees: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3).
         grades: codes 0 … G−1, shape (N,).
         grade_names: in order.
         images: names, shape (N,).
@@ -47,11 +47,10 @@ class ExperimentData:
         return len(self.grades)
 
     def flat(self) -> NDArray[Any]:
-        """Rows to measure distances in: features, or a coarse picture of the pixels."""
-        if self.inputs.ndim == 2:
-            return self.inputs
-        step = max(1, self.inputs.shape[1] // 8)
-        return np.asarray(self.inputs[:, ::step, ::step].reshape(len(self), -1), dtype=np.float32)
+        """Rows to measure distances in."""
+        from steelyard.ranker.model import coarse_rows
+
+        return coarse_rows(self.inputs)
 
     def splits(self, config: ExperimentConfig) -> list[Split]:
         """The folds of an experiment."""

@@ -190,7 +190,7 @@ def _pool_reduction(data: ExperimentData, split: Split, config: RankerConfig) ->
 
 
 def _standardised(inputs: NDArray[Any], split: Split) -> NDArray[Any]:
-    """Feature rows with the pool's mean and deviation taken off; pixels as they are."""
+    """Feature rows with the pool's mean and deviation taken off; pixels and activations as they are."""
     if inputs.ndim != 2:
         return inputs
     pool = np.asarray(inputs[split.train], dtype=np.float64)

@@ -49,7 +49,7 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
     True
 
     Args:
-        preset: `features` (X holds feature rows), or `quick`, `small`, `paper` (X holds uint8 pictures (N, H, W, 3)).
+        preset: `features` (X holds feature rows), or `quick`, `small`, `tuned`, `paper` (X holds uint8 pictures (N, H, W, 3)).
         head: `convex` or `mlp`; None keeps the preset's, as everywhere below.
         components: principal components kept by the convex head.
         kernel: `none` or `rbf`.
@@ -161,9 +161,9 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
 
     def _needs_scaling(self) -> bool:
         """A network learns poorly from features of very different scales; the convex head standardises by itself."""
-        from steelyard.ranker.model import takes_pixels
+        from steelyard.ranker.model import input_kind
 
-        return bool(self.config_.head == "mlp" and not takes_pixels(self.config_))
+        return bool(self.config_.head == "mlp" and input_kind(self.config_) == "features")
 
     def _scaled(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         return np.asarray((rows - self.center_) / self.scale_, dtype=np.float32)
@@ -186,15 +186,16 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
                 f"the preset {self.preset!r} takes pictures: uint8 of the shape (N, height, width, 3), not {pictures.dtype} of "
                 f"{pictures.shape}; for feature rows use preset='features'"
             )
-        from steelyard.ranker.model import picture_inputs, takes_pixels
+        from steelyard.ranker.model import input_kind, picture_inputs
 
-        if takes_pixels(config):
-            return picture_inputs(pictures, config)
+        cache = None if self.cache is None else Path(self.cache)
+        if input_kind(config) != "features":
+            return picture_inputs(pictures, config, cache=cache)
         from steelyard.ranker.features import extract
 
         return extract(
             pictures, backbone=config.backbone, image_size=config.image_size, weights=config.weights,
-            threads=config.threads, cache=None if self.cache is None else Path(self.cache),
+            threads=config.threads, cache=cache,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
     from steelyard.ranker.network import Network
 
-__all__ = ["Ranker", "fit_ranker", "load_ranker", "picture_inputs", "ranker_inputs"]
+__all__ = [
+    "Ranker",
+    "coarse_rows",
+    "fit_ranker",
+    "input_kind",
+    "load_ranker",
+    "picture_inputs",
+    "ranker_inputs",
+]
 
 Progress = Callable[[int, int, str], None]
 
@@ -46,18 +54,24 @@ class Ranker(Protocol):
         """Write it, so that `load_ranker` finds it."""
 
 
-def takes_pixels(config: RankerConfig) -> bool:
-    """Whether the network learns from pixels; otherwise it is given features, frozen or the user's own."""
-    return config.backbone in ("small", "densenet169") or config.backbone.startswith("timm:")
+def input_kind(config: RankerConfig) -> Literal["pixels", "activations", "features"]:
+    """What the ranker learns from: pixels, what the frozen stages make of them, or features, frozen or the user's own."""
+    if config.trained_stages:
+        return "activations"
+    learnt = config.backbone in ("small", "densenet169") or config.backbone.startswith("timm:")
+    return "pixels" if learnt else "features"
 
 
 def ranker_inputs(
     catalog: Catalog, config: RankerConfig, *, cache: Path | None = None, progress: Progress | None = None
 ) -> NDArray[Any]:
-    """What the ranker sees of a catalog, computed once and cached: features (N, D), or pixels (N, H, W, 3) as uint8.
+    """What the ranker sees of a catalog, computed once and cached.
+
+    Returns:
+        Features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3) as uint8.
 
     Raises:
-        RankerError: features are needed and the catalog has none.
+        RankerError: features are needed and the catalog has none, or a backbone with too few stages.
     """
     if config.backbone == "none":
         if catalog.features is None:
@@ -69,7 +83,9 @@ def ranker_inputs(
         raise RankerError(
             f"backbone '{config.backbone}' takes images, and this catalog has features; use the features preset"
         )
-    if not takes_pixels(config):
+    if input_kind(config) == "activations":
+        return _activations(catalog, config, cache, progress)
+    if input_kind(config) == "features":
         from steelyard.ranker.features import extract
 
         return extract(
@@ -84,9 +100,13 @@ def ranker_inputs(
     return np.stack([resize(catalog.read(row), _pixel_size(config)) for row in range(len(catalog))])
 
 
-def picture_inputs(pictures: NDArray[np.uint8], config: RankerConfig) -> NDArray[Any]:
-    """The same for pictures that are in no catalog, shape (n, H, W, 3)."""
-    if takes_pixels(config):
+def picture_inputs(
+    pictures: NDArray[np.uint8], config: RankerConfig, *, cache: Path | None = None
+) -> NDArray[Any]:
+    """The same for pictures that are in no catalog, shape (n, H, W, 3); activations and features go to the cache if there is one."""
+    if input_kind(config) == "activations":
+        return _activations(pictures, config, cache, None)
+    if input_kind(config) == "pixels":
         from steelyard.images.decode import resize
 
         return np.stack([resize(picture, _pixel_size(config)) for picture in pictures])
@@ -94,7 +114,17 @@ def picture_inputs(pictures: NDArray[np.uint8], config: RankerConfig) -> NDArray
         raise RankerError("this study compares feature rows; a picture has no place among them")
     from steelyard.ranker.features import extract
 
-    return extract(pictures, backbone=config.backbone, image_size=config.image_size)
+    return extract(pictures, backbone=config.backbone, image_size=config.image_size, cache=cache)
+
+
+def coarse_rows(inputs: NDArray[Any]) -> NDArray[Any]:
+    """Rows to measure distances in, shape (N, D): features, averages of activations, or a coarse picture of the pixels."""
+    if inputs.ndim == 2:
+        return inputs
+    if inputs.dtype != np.uint8:
+        return np.asarray(inputs.mean(axis=(1, 2)), dtype=np.float32)
+    step = max(1, inputs.shape[1] // 8)
+    return np.asarray(inputs[:, ::step, ::step].reshape(len(inputs), -1), dtype=np.float32)
 
 
 def fit_ranker(
@@ -122,7 +152,7 @@ def fit_ranker(
         folder: where a network writes a checkpoint after each epoch, and resumes.
         progress: told how far it is.
     """
-    if config.head == "convex" and not takes_pixels(config):
+    if config.head == "convex" and input_kind(config) == "features":
         head = ConvexHead.fit(
             np.asarray(inputs), pairs, answers,
             components=config.components, whitening=config.whitening, kernel=config.kernel, ties=config.ties, grades=grades,
@@ -134,7 +164,9 @@ def fit_ranker(
 
     # Weights to start from replace pretrained ones, so those need not be there.
     wanted = config if start is None else replace(config, weights="none")
-    network = build_network(wanted, seed=seed, width=0 if takes_pixels(config) else inputs.shape[1])
+    network = build_network(
+        wanted, seed=seed, width=inputs.shape[1] if input_kind(config) == "features" else 0
+    )
     if start is not None:
         weights = {k: v for k, v in checkpoint.load(start).weights.items() if not k.startswith("trained.")}
         checkpoint.fill(network, weights, source=str(start))
@@ -269,6 +301,17 @@ def _save(folder: Path, arrays: dict[str, Any], config: RankerConfig, extra: dic
     from steelyard import __version__
 
     checkpoint.save(folder, arrays, config=config, fingerprint="", version=__version__, extra=extra)
+
+
+def _activations(
+    source: Catalog | NDArray[np.uint8], config: RankerConfig, cache: Path | None, progress: Progress | None
+) -> NDArray[np.float32]:
+    from steelyard.ranker.trunk import activations
+
+    return activations(
+        source, backbone=config.backbone, trained_stages=config.trained_stages, image_size=config.image_size,
+        weights=config.weights, cache=cache, threads=config.threads, progress=progress,
+    )  # fmt: skip
 
 
 def _pixel_size(config: RankerConfig) -> int:

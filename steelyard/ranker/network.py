@@ -2,6 +2,10 @@
 
 A network is one chain of stages: the backbone's, perhaps a hidden layer, and a last linear layer. The stages before the
 first dropout are deterministic: `forward(x, rows=…)` runs them once per distinct image and the rest once per row.
+
+With `trained_stages` the network is the tail of a pretrained backbone and is given what comes out of the frozen trunk
+(`trunk.py`). Batch norm keeps the statistics it was pretrained with, also while training, and is merged into the convolution
+before it where that is possible: a few dozen pairs a step would only disturb them.
 """
 
 from __future__ import annotations
@@ -17,19 +21,21 @@ from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
 from steelyard.ranker.backbones import Pixels, build, pixels_of
 from steelyard.ranker.dropout import bayesian, masked_layers
+from steelyard.ranker.trunk import cut, streamline
 
 __all__ = ["Network", "build_network"]
 
 
 class Network(nn.Module):
-    """Images or feature rows → scores.
+    """Images, activations or feature rows → scores.
 
     Attributes:
-        backbone: stages from normalised pixels to features; empty when rows are given.
+        backbone: stages from normalised pixels or activations to features; empty when rows are given.
         head: a hidden layer, or empty.
         last: the last linear layer.
         raw_tau: softplus⁻¹ of Rao–Kupper's τ where ties are an outcome, else None.
-        pixels: how pixels are normalised; None for feature rows.
+        pixels: how pixels are normalised; None for activations and feature rows.
+        channels: of the activations that a trained tail is given, 0 for pixels and feature rows.
         outputs: 1 for a score, the number of grades for the compared classification.
     """
 
@@ -41,6 +47,7 @@ class Network(nn.Module):
         hidden: int = 0,
         outputs: int = 1,
         pixels: Pixels | None = None,
+        channels: int = 0,
         learn_ties: bool = False,
     ) -> None:
         super().__init__()
@@ -49,7 +56,7 @@ class Network(nn.Module):
         if hidden:
             self.head = nn.Sequential(OrderedDict(hidden=nn.Linear(width, hidden), relu=nn.ReLU()))
         self.last = nn.Linear(hidden or width, outputs)
-        self.pixels, self.outputs = pixels, outputs
+        self.pixels, self.channels, self.outputs = pixels, channels, outputs
         self.raw_tau = nn.Parameter(torch.tensor(0.0)) if learn_ties else None
         self.frozen = False
 
@@ -73,9 +80,9 @@ class Network(nn.Module):
         return self.train(self.training)
 
     def train(self, mode: bool = True) -> Network:
-        """Training mode, except for a frozen backbone."""
+        """Training mode, except for a frozen backbone and for the norms of a trained tail."""
         super().train(mode)
-        if self.frozen:
+        if self.frozen or self.channels:
             self.backbone.eval()
         return self
 
@@ -83,7 +90,7 @@ class Network(nn.Module):
         """Scores.
 
         Args:
-            x: normalised pixels (B, 3, H, W) or feature rows (B, D), or with `start` the output of that many stages.
+            x: normalised pixels or activations (B, C, H, W) or feature rows (B, D), or with `start` the output of that many stages.
             rows: shape (R,), which of the B inputs each row of the result is for; None is each once, in order.
                 Deterministic stages see B inputs, the others R.
             start: stages that x has been through.
@@ -112,7 +119,7 @@ class Network(nn.Module):
         return self.through(x, len(self.chain()) - 1)
 
     def prepare(self, batch: NDArray[np.generic] | Tensor) -> Tensor:
-        """Raw images (B, H, W, 3) uint8, or rows (B, D), as this network wants them, on its device.
+        """Raw images (B, H, W, 3) uint8, activations (B, H, W, C) or rows (B, D), as this network wants them, on its device.
 
         Raises:
             RankerError: the shape or type does not fit the network.
@@ -124,6 +131,13 @@ class Network(nn.Module):
             else torch.from_numpy(np.require(batch, requirements=["C", "W"]))
         )
         tensor = tensor.to(self.last.weight.device)
+        if self.channels:
+            if tensor.dim() != 4 or tensor.shape[-1] != self.channels or not tensor.is_floating_point():
+                raise RankerError(
+                    f"this network takes activations of shape (B, H, W, {self.channels}) from its frozen stages, not "
+                    f"{tuple(tensor.shape)} as {tensor.dtype}"
+                )
+            return tensor.to(torch.float32).permute(0, 3, 1, 2)
         if self.pixels is None:
             if tensor.dim() != 2:
                 raise RankerError(
@@ -146,13 +160,13 @@ def build_network(config: RankerConfig, *, seed: int, width: int = 0, outputs: i
     """The network that a configuration describes, with dropout before every weight layer.
 
     Args:
-        config: `backbone`, `hidden`, `dropout`, `units`, `masks`, `ties`, `weights`, `image_size` are used.
+        config: `backbone`, `trained_stages`, `hidden`, `dropout`, `units`, `masks`, `ties`, `weights`, `image_size` are used.
         seed: of the weights that are not pretrained.
-        width: length of feature rows; 0 for images that go through `config.backbone`.
+        width: length of feature rows; 0 for images that go through `config.backbone`, or through its frozen stages first.
         outputs: 1 for a score, the number of grades for the compared classification.
 
     Raises:
-        RankerError: no such backbone, missing weights, or neither images nor rows.
+        RankerError: no such backbone, too few stages, missing weights, or neither images nor rows.
     """
     if width == 0 and config.backbone == "none":
         raise RankerError("backbone 'none' takes feature rows; give their width")
@@ -160,18 +174,26 @@ def build_network(config: RankerConfig, *, seed: int, width: int = 0, outputs: i
         devices=[]
     ):  # initial weights come from the seed, and the caller's stream goes on
         torch.manual_seed(seed)
+        pixels, channels, hidden = None, 0, 0
         if width:
-            backbone, pixels, hidden = nn.Sequential(), None, config.hidden
+            backbone, hidden = nn.Sequential(), config.hidden
         else:
+            # A network that learns features has the paper's head: one linear layer on the backbone's features.
             backbone, width = build(config.backbone, weights=config.weights, image_size=config.image_size)
-            # An end-to-end network has the paper's head: one linear layer on the backbone's features.
-            pixels, hidden = pixels_of(config.backbone), 0
+            if config.trained_stages:
+                backbone = cut(backbone, config.trained_stages, config.backbone)[1]
+                streamline(backbone.eval(), config.backbone)
+                backbone.requires_grad_(True)  # also the biases that came from norms
+                channels = _channels(backbone)
+            else:
+                pixels = pixels_of(config.backbone)
         network = Network(
             backbone,
             width,
             hidden=hidden,
             outputs=outputs,
             pixels=pixels,
+            channels=channels,
             learn_ties=config.ties == "rao_kupper",
         )
     # The layout of the weights decides how convolutions on CPU are computed; pixels come channels-last as well.
@@ -179,3 +201,8 @@ def build_network(config: RankerConfig, *, seed: int, width: int = 0, outputs: i
     if config.dropout > 0:
         bayesian(network, config.dropout, units=config.units, masks=config.masks)
     return network
+
+
+def _channels(tail: nn.Sequential) -> int:
+    """What the first convolution of a tail reads, and so what the tail is given."""
+    return next(layer.in_channels for layer in tail.modules() if isinstance(layer, nn.Conv2d))

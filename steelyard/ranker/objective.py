@@ -44,7 +44,8 @@ class _Inputs:
     ) -> None:
         self.network, self.images = network, images
         self.start = 0 if config.augment else network.cacheable_stages()
-        self.used = np.unique(used) if self.start or network.pixels is None else None
+        takes_rows = network.pixels is None and not network.channels
+        self.used = np.unique(used) if self.start or takes_rows else None
         self.kept: Tensor | None = None
 
     def __call__(self, distinct: NDArray[np.int64]) -> Tensor:
