@@ -103,6 +103,10 @@ def experiment(
     ] = "perfect",
     reselect: Annotated[bool, typer.Option(help="Compared images may be chosen again (the paper).")] = True,
     classify: Annotated[bool | None, typer.Option(help="Learn grades too and report classification.")] = None,
+    test_pairs: Annotated[
+        int, typer.Option(help="At least so many overall test pairs, at most so many of each neighbour.")
+    ] = 1000,
+    near_duplicates: Annotated[bool, typer.Option(help="Keep near-duplicate images in one set.")] = True,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     jobs: Annotated[int, typer.Option(help="Cells at a time; 0 takes one a core.")] = 0,
     resume: Annotated[
@@ -126,7 +130,8 @@ def experiment(
             "preset": preset.value,
             "ranker": dict(_setting(text) for text in ranker or []),
             "r": r, "s": s, "rounds": rounds, "draws": draws, "start": start, "annotator": annotator,
-            "reselect": reselect, "classify": classify, "engine": engine, "jobs": jobs,
+            "reselect": reselect, "classify": classify, "test_pairs": test_pairs, "near_duplicates": near_duplicates,
+            "engine": engine, "jobs": jobs,
         }
     )  # fmt: skip
     with progress_bar() as progress:

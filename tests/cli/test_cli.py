@@ -131,6 +131,10 @@ def test_a_question_and_a_name_go_into_the_study(data: Path) -> None:
         (["export", "STUDY", "-o", "a.xlsx"], "'xlsx' is no format"),
         (["experiment", "--out", "run", "--features", "x.npy", "--only-folds", "a"], "list of whole numbers"),
         (["experiment", "--out", "run", "--features", "x.npy", "--ranker", "dropout"], "KEY=VALUE"),
+        (
+            ["experiment", "--out", "run", "--features", "x.npy", "--test-pairs", "0"],
+            "test pairs and draws are 1 or more",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(study: Path, arguments: list[str], message: str) -> None:
@@ -163,6 +167,18 @@ def test_an_interrupt_says_that_nothing_is_lost(
     with pytest.raises(SystemExit, match="130"):
         main()
     assert "saved" in capsys.readouterr().err
+
+
+def test_an_experiment_says_what_it_is_measured_on(data: Path) -> None:
+    matrix = ["--features", data / "x.npy", "--labels", data / "labels.csv", "--preset", "quick"]
+    short = ["--methods", "all", "--only-folds", "0", "--seeds", 1, "--jobs", 1, "--json"]
+    run("experiment", *matrix, *short, "--out", data / "usual")
+    run("experiment", *matrix, *short, "--out", data / "changed", "--test-pairs", 7, "--no-near-duplicates")
+    usual, changed = (
+        json.loads((data / name / "experiment.json").read_text())["fixed"] for name in ("usual", "changed")
+    )
+    assert (usual["test_pairs"], usual["near_duplicates"]) == (1000, True)
+    assert (changed["test_pairs"], changed["near_duplicates"]) == (7, False)
 
 
 def test_doctor_speaks_json_and_words() -> None:
