@@ -80,6 +80,11 @@ class Analysis:
 
     # ------------------------------------------------------------------ tables of the run
 
+    @property
+    def with_rounds(self) -> list[str]:
+        """The methods that ask in rounds, variants included."""
+        return [m for m in self.methods if m.split(":")[0] not in SINGLE]
+
     @cached_property
     def images(self) -> pd.DataFrame:
         """Row, image, grade, part."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.report.figures import Figure
+from steelyard.report.figure import Figure
 from steelyard.report.tables import Table
 
 __all__ = ["Section", "page"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.evaluate.cost import measured_seconds
-from steelyard.report.figures import FORMATS, Figure, render
+from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table

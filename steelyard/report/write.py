@@ -13,7 +13,8 @@ from steelyard.errors import ExperimentError
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS
 from steelyard.experiment.folder import RunFolder
 from steelyard.report.analysis import Analysis
-from steelyard.report.figures import FORMATS, draw_figures
+from steelyard.report.figure import FORMATS
+from steelyard.report.figures import draw_figures
 from steelyard.report.html import Section, page
 from steelyard.report.tables import (
     Table,
