@@ -81,7 +81,7 @@ class RankerConfig:
         patience: epochs without a better validation loss before stopping.
         validation_share: share of labelled pairs held out for early stopping where no validation set is given.
         warm_start: whose weights a round starts from.
-        ties: a tie as a 0.5 target (`half`, the paper) or as an outcome of its own (`rao_kupper`).
+        ties: a tie as an outcome of its own (`rao_kupper`) or as a 0.5 target (`half`, the paper).
         multitask: learn grades as well (P6) where images carry them.
         posterior: where uncertainty comes from; `auto` takes `laplace` for the convex head and `draws` otherwise.
         draws: T.
@@ -113,7 +113,7 @@ class RankerConfig:
     patience: int = 20
     validation_share: float = 0.2
     warm_start: Literal["round0", "previous", "scratch"] = "round0"
-    ties: Literal["half", "rao_kupper"] = "half"
+    ties: Literal["half", "rao_kupper"] = "rao_kupper"
     multitask: bool = False
     posterior: Literal["auto", "draws", "closed_form", "laplace"] = "auto"
     draws: int = 30
@@ -254,11 +254,13 @@ _PRESETS: dict[str, dict[str, Any]] = {
     "features": {"backbone": "none"},
     "small": {
         "backbone": "small", "head": "mlp", "image_size": 64, "learning_rate": 1e-3, "epochs": 60, "patience": 10,
+        "ties": "half",
     },
     # The last blocks of a pretrained network, trained on cached activations: features are learnt in seconds on one core.
     "tuned": {
         "backbone": "lite0", "head": "mlp", "trained_stages": 1, "image_size": 128, "hidden": 0, "dropout": 0.2,
         "learning_rate": 3e-4, "epochs": 40, "patience": 8, "posterior": "draws", "draws": 30,
+        "ties": "half",
     },
     # PAPER.md, "Training details"
     "paper": {

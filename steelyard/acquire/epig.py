@@ -65,6 +65,7 @@ def epig(
     targets: int = 4_000,
     even: float = 0.0,
     weight: Weight = "slope",
+    balance: float = 1.0,
     **options: Any,
 ) -> Choice:
     """Pick by the expected fall in predictive variance over target pairs z*:
@@ -80,6 +81,8 @@ def epig(
         even: share of target images drawn evenly along the scale instead of evenly among the images, so that rare
             severities count as much as common ones.
         weight: what a target counts: `slope` σ̇*, `square` σ̇*² (variance of the probability), `flat` 1.
+        balance: see `Search`; by default each use of an image halves what its other pairs are worth, because a new image
+            tells more than its features let the model expect.
         options: see `Search`.
 
     Raises:
@@ -104,7 +107,7 @@ def epig(
         rng=rng,
         strategy="epig",
         ending=ENDING,
-        options=options,
+        options={"balance": balance, **options},
         outlook=look,
     )
 

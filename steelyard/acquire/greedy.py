@@ -72,6 +72,10 @@ class Outlook:
         self.covariance_D_D = np.array(posterior.covariance_D_D, dtype=np.float64)
         self.mean_m = candidates.differences(candidates.mean_P)
         self.variance_m = self.quadratic(self.covariance_D_D)
+        # Picks move no mean, so at the mean the information stays what it is.
+        self._at_mean_m = (
+            information(self.mean_m, self.variance_m, tau=self.tau) if curvature == "mean" else None
+        )
         if not np.isfinite(self.variance_m).all():
             raise AcquireError("the posterior covariance is not finite; fit the model again")
 
@@ -88,6 +92,8 @@ class Outlook:
 
     def information(self, where: Where = slice(None)) -> Floats:
         """σ̇ of the candidate pairs at some positions."""
+        if self._at_mean_m is not None:
+            return np.asarray(self._at_mean_m[where])
         return information(self.mean_m[where], self.variance_m[where], tau=self.tau, curvature=self.curvature)
 
     def difference(self, k: int) -> Floats:

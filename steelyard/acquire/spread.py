@@ -1,8 +1,9 @@
 """`spread`: the first pairs, before there is a model.
 
 Without an answer the model is its prior, and under the prior every question is as open as any other. What differs is
-what the questions have in common: the greedy D-optimal design takes each next pair where the pairs before it have said
-least, so that a few per cent of the images cover all directions in which images differ. No answer is needed to choose.
+what a question has in common with all the others: as `epig` does later, each next pair is taken where an answer says
+most about pairs of images that the pairs before it have left open. No answer is needed to choose. (The D-optimal design,
+which covers all directions alike, goes for the outliers; it was 1.5 to 2 points worse after 5% of the answers.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice, check_request
-from steelyard.acquire.dopt import dopt
+from steelyard.acquire.epig import epig
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
@@ -44,7 +45,7 @@ def spread(
     balance: float = _ONCE,
     **options: Any,
 ) -> Choice:
-    """Choose pairs that differ from each other in what they compare.
+    """Choose pairs that together say most about all others.
 
     Args:
         posterior: its rows are the features where none are given; None is fine otherwise.
@@ -55,7 +56,7 @@ def spread(
         components: principal components that differences are measured in.
         images: size of the pool that pairs are sought in; 0 takes 4,000, or 8 a pair if more.
         balance: see `Search`; by default each image is used once as long as there are others.
-        options: as for `dopt`.
+        options: as for `epig`.
 
     Raises:
         AcquireError: there are no features, or not one row an image.
@@ -74,7 +75,7 @@ def spread(
     known = known[(known >= 0).all(axis=1)]
     # Nothing is known, so every answer is open; what was asked before counts as asked (see `design`).
     prior = Posterior(0.0, reduced, np.zeros(reduced.shape[1]), np.eye(reduced.shape[1]), "laplace")
-    choice = dopt(
+    choice = epig(
         prior,
         n,
         taken=PairSet(len(pool), known),

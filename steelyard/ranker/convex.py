@@ -28,6 +28,9 @@ Ties = Literal["half", "rao_kupper"]
 
 # λ is looked for where the prior deviation of a typical difference, √(mean |z|²/λ), lies between these.
 _SPREADS = (0.05, 50.0)
+# λ, in multiples of the most likely. Ties as outcomes make answers look sharper than they are – several are about the
+# same image, and grades are coarse –, which shows with many answers; docs/ranker.md has the figures.
+_CAUTION: dict[Ties, float] = {"half": 1.0, "rao_kupper": 2.0}
 _DEFAULT_SPREAD = 1.0  # before the first answer; colitis and retinopathy images settle near it
 
 
@@ -84,7 +87,7 @@ class ConvexHead:
             whitening: 0 … 1, how far the principal components are brought to equal variance.
             kernel: `none` or `rbf`.
             ties: a tie as half a win and half a loss (P3) or as an outcome of its own, with learnt τ.
-            precision: λ; None takes the most likely.
+            precision: λ; None takes the most likely, and twice that where ties are outcomes (`_CAUTION`).
             sample_weight: how much each answer counts, shape (n,).
             grades: absolute labels A, shape (N,), NaN where unknown: learns them as well (P6), each image once.
             grade_weight: weight of the squared errors against the comparisons.
@@ -119,7 +122,9 @@ class ConvexHead:
         )
         at = problem.start(start)
         if precision is None:
-            precision, at = problem.best_precision(at, start.precision if start is not None else None)
+            near = None if start is None else start.precision / _CAUTION[ties]
+            precision, at = problem.best_precision(at, near)
+            precision *= _CAUTION[ties]
         elif not (np.isfinite(precision) and precision > 0):
             raise RankerError(f"the prior precision is above 0, not {precision}")
         at, hessian = problem.climb(at, precision, tolerance=1e-9)

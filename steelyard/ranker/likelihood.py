@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from steelyard.errors import RankerError
 
@@ -65,12 +66,12 @@ def loads(answers: Floats, tau: float) -> tuple[Floats, Floats]:
 
 def sigmoid(x: Floats) -> Floats:
     """σ(x), with all its digits at either end."""
-    return np.asarray(np.exp(-np.logaddexp(0.0, -x)), dtype=np.float64)
+    return np.asarray(special.expit(x), dtype=np.float64)
 
 
 def log_sigmoid(x: Floats) -> Floats:
     """log σ(x) without overflow at either end."""
-    return np.asarray(-np.logaddexp(0.0, -x), dtype=np.float64)
+    return np.asarray(special.log_expit(x), dtype=np.float64)
 
 
 def log_likelihood(difference: ArrayLike, answers: ArrayLike, tau: float = 0.0) -> Floats:

@@ -184,6 +184,18 @@ def test_the_chosen_precision_has_the_highest_evidence(rng: np.random.Generator)
         )
 
 
+def test_ties_as_outcomes_take_twice_the_most_likely_precision(rng: np.random.Generator) -> None:
+    features, pairs, answers, _ = answered(rng)
+    answers = answers.copy()
+    answers[::4] = 0.5
+    chosen = plain(features, pairs, answers, ties="rao_kupper").precision
+    evidence = [
+        plain(features, pairs, answers, ties="rao_kupper", precision=chosen / 2 * factor).log_evidence
+        for factor in (0.7, 1.0, 1.4)
+    ]
+    assert evidence[1] > max(evidence[0], evidence[2])
+
+
 def test_covariance_is_the_inverse_hessian_and_posterior_agrees(rng: np.random.Generator) -> None:
     from steelyard.ranker.posterior import Posterior
 
