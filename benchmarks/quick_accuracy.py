@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "whitening ¼": {"whitening": 0.25},
     "whitening ½": {"whitening": 0.5},
     "RBF kernel": {"kernel": "rbf"},
-    "Rao–Kupper ties": {"ties": "rao_kupper"},
+    "ties as halves": {"ties": "half"},
 }
 
 

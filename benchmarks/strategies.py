@@ -31,7 +31,7 @@ from scipy.stats import ttest_rel, wilcoxon
 
 from steelyard.acquire import choose
 from steelyard.annotators import PerfectAnnotator
-from steelyard.config import AskConfig
+from steelyard.config import AskConfig, ranker_preset
 from steelyard.evaluate.accuracy import accuracy, draw_test_pairs
 from steelyard.pairs import PairSet
 from steelyard.ranker.convex import ConvexHead
@@ -39,12 +39,14 @@ from steelyard.ranker.reduction import Reduction
 from steelyard.splits import Split, folds
 
 ASK = AskConfig()
+TIES = ranker_preset("quick").ties
 DEFAULT = ASK.strategy
 STEP = 0.05
 
 # name → first pairs, how many of them (share of the images), strategy, its options
 METHODS: dict[str, tuple[str, float, str, dict[str, Any]]] = {
     "random": ("random", STEP, "random", {}),
+    "random, fresh": ("random", STEP, "random", {"fresh": True}),
     "ubs": ("random", STEP, "variance", {}),
     "ubs, 20 % first": ("random", 0.2, "variance", {}),
     "coreset": ("random", STEP, "coreset", {}),
@@ -59,7 +61,7 @@ METHODS: dict[str, tuple[str, float, str, dict[str, Any]]] = {
     "epig": ("spread", STEP, "epig", {}),
     "epig, random first": ("random", STEP, "epig", {}),
     "epig, own covariance": ("spread", STEP, "epig", {"uncertainty": "posterior"}),
-    "dopt, own covariance": ("spread", STEP, "dopt", {"uncertainty": "posterior"}),
+    "epig, no balance": ("spread", STEP, "epig", {"balance": 0.0}),
 }
 
 
@@ -100,14 +102,14 @@ def run_cell(name: str, method: str, fold: int, seed: int, upto: float) -> dict[
         posterior = None if head is None else head.posterior(rows=rows)
         chosen = choose(
             first if head is None else strategy, posterior, many, taken=taken, rng=rng,
-            options={**(options if head is not None else {}), "features": raw},
+            options={**(options if head is not None or first == strategy else {}), "features": raw},
         ).pairs  # fmt: skip
         taken.add(chosen)
         pairs, answers = (
             np.concatenate([pairs, chosen]),
             np.concatenate([answers, annotator.answer(chosen, rng)]),
         )
-        head = ConvexHead.fit(raw, pairs, answers, reduction=reduction, rows=rows, start=head)
+        head = ConvexHead.fit(raw, pairs, answers, reduction=reduction, rows=rows, ties=TIES, start=head)
         scores = head.posterior(rows=every_row[split.test]).mean
         found[f"{mark:.2f}"] = accuracy(scores, all_grades[split.test], test).overall
     return found

@@ -19,7 +19,14 @@ REASON = "These two were drawn by chance, so that nothing is overlooked."
 
 
 def random(
-    posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, reselect: bool = True
+    posterior: Posterior | None,
+    n: int,
+    /,
+    *,
+    taken: PairSet,
+    rng: np.random.Generator,
+    reselect: bool = True,
+    fresh: bool = False,
 ) -> Choice:
     """Draw n images and pair them among themselves.
 
@@ -29,6 +36,8 @@ def random(
         taken: pairs that may not be chosen; not changed.
         rng: where the chance comes from.
         reselect: whether images that were already compared may be drawn.
+        fresh: draw 2n images instead, the least used first, and match them two by two: every image once before any
+            twice. The simplest thing that can be done without a model, and hard to beat with many answers.
 
     Returns:
         min(n, free pairs) pairs, all with score 0.
@@ -38,8 +47,23 @@ def random(
     """
     size = check_request(posterior, n, taken, strategy="random", model=False)
     images = np.arange(size) if reselect else np.setdiff1d(np.arange(size), compared_images(taken))
-    pairs = pair_among(rng.permutation(images), n, taken=taken, rng=rng)
+    order = rng.permutation(images)
+    if fresh:
+        uses = np.bincount(unsorted_pairs(taken).ravel(), minlength=size)
+        order = order[np.argsort(uses[order], kind="stable")]
+        pairs = _match(order, n, taken=taken)
+        rest = taken.copy()
+        rest.add(pairs)
+        pairs = np.concatenate([pairs, pair_among(order, n - len(pairs), taken=rest, rng=rng)])
+    else:
+        pairs = pair_among(order, n, taken=taken, rng=rng)
     return Choice(pairs, np.zeros(len(pairs)), [REASON] * len(pairs))
+
+
+def _match(ordered: NDArray[np.int64], n: int, *, taken: PairSet) -> NDArray[np.int64]:
+    """Neighbours in the order, two by two, without taken pairs: at most n."""
+    two_by_two = np.sort(ordered[: 2 * min(n, len(ordered) // 2)].reshape(-1, 2), axis=1)
+    return np.asarray(two_by_two[~taken.contains(two_by_two)])
 
 
 def compared_images(taken: PairSet) -> NDArray[np.int64]:

@@ -200,3 +200,19 @@ def test_acquisition_never_loads_torch() -> None:
         "import steelyard.annotators; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(size=st.integers(2, 30), rounds=st.lists(st.integers(0, 12), max_size=6), seed=st.integers(0, 99))
+def test_fresh_random_pairs_use_every_image_once_before_any_twice(
+    size: int, rounds: list[int], seed: int
+) -> None:
+    taken, rng = PairSet(size), np.random.default_rng(seed)
+    for n in rounds:
+        free = size * (size - 1) // 2 - len(taken)
+        pairs = get_strategy("random")(None, n, taken=taken, rng=rng, fresh=True).pairs
+        assert len(pairs) == min(n, free)
+        assert not taken.contains(pairs).any()
+        uses = np.bincount(np.concatenate([taken.to_array(), pairs]).ravel().astype(int), minlength=size)
+        if len(taken) + len(pairs) <= size // 2:
+            assert uses.max(initial=0) <= 1
+        taken.add(pairs)
