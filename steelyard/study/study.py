@@ -11,35 +11,24 @@ A study is a folder:
 
 from __future__ import annotations
 
-import json
-import shutil
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import Belief, load_posterior, save_posterior
+from steelyard.belief import Belief, load_posterior
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
 from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
-from steelyard.pairs import Answer, Pair, PairSet
-from steelyard.stopping import AccuracyEstimate, advise, estimate_accuracy, left_out_differences
-from steelyard.store.records import (
-    AnswerArrays,
-    Model,
-    NewComparison,
-    NewGrade,
-    NewImage,
-    NewModel,
-    NewPair,
-    Recorded,
-    new_id,
-)
+from steelyard.pairs import Answer, Pair
+from steelyard.stopping import AccuracyEstimate, advise
+from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, Recorded, new_id
 from steelyard.store.store import Store
+from steelyard.study.choosing import batch_size, choose_pairs
+from steelyard.study.learning import TrainedModel, estimate, learn
+from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,29 +37,9 @@ if TYPE_CHECKING:
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Study", "TrainedModel", "study_config"]
+__all__ = ["Study", "study_config"]
 
 Progress = Callable[[int, int, str], None]
-
-_FEW = 8  # pairs; fewer are chosen from a smaller search, which finds as good a one in a fraction of the time
-_KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights
-
-
-@dataclass(frozen=True)
-class TrainedModel:
-    """What `fit` made.
-
-    Attributes:
-        round: the turn of the loop.
-        folder: where it lies.
-        answers: how many it learnt from.
-        metrics: figures of the training.
-    """
-
-    round: int
-    folder: Path
-    answers: int
-    metrics: dict[str, Any]
 
 
 def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
@@ -210,7 +179,8 @@ class Study:
         pairs = self._lease(n, annotator)
         if len(pairs) < n:
             self._belief.refresh()
-            self._choose(self._batch(n - len(pairs)), strategy)
+            missing = n - len(pairs)
+            self._choose(batch_size(missing, self.config.ask, self._belief, len(self.catalog)), strategy)
             pairs = self._lease(n, annotator)
         return pairs
 
@@ -284,35 +254,10 @@ class Study:
         return self._choose(n, strategy, progress)
 
     def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[Pair]:
-        from steelyard.acquire import choose
-
-        belief, ask = self._belief, self.config.ask
-        name = strategy or (ask.strategy if belief.posterior is not None else ask.start)
-        options: dict[str, Any] = {"noise": ask.noise, "reselect": ask.reselect}
-        if name in ("spread", "coreset"):
-            options["features"] = self._flat_inputs(progress)
-        elif n <= _FEW:  # somebody waits for the answer
-            options |= {"images": 1_500, "candidates": 6_000, "targets": 1_000}
-        pool, posterior, taken = self._pool()
-        if pool is not None and "features" in options:
-            options["features"] = options["features"][pool]
-        choice = choose(
-            name, posterior, n, taken=taken, rng=np.random.default_rng([self.config.seed, len(belief.taken), 1]),
-            random_share=ask.random_share, repeat_share=ask.repeat_share if len(belief.taken) else 0.0,
-            options=options,
+        new = choose_pairs(
+            n, strategy=strategy, config=self.config, belief=self._belief, store=self.store, catalog=self.catalog,
+            features=lambda: self._flat_inputs(progress),
         )  # fmt: skip
-        pairs = choice.pairs if pool is None else pool[choice.pairs]
-        number = 0 if belief.model is None else belief.model.round + 1
-        repeats = self._repeat_numbers(pairs, choice.roles)
-        new = [
-            NewPair(
-                int(i), int(j), number, "random" if role == "random" else name, reason, float(score),
-                reserved=role == "random", raters=ask.raters, repeat=repeat,
-            )
-            for (i, j), role, reason, score, repeat in zip(
-                pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
-            )
-        ]  # fmt: skip
         ids = self.store.add_pairs(new)
         images = self.catalog.ids
         return [
@@ -349,37 +294,6 @@ class Study:
         leased = self.store.lease_pairs(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
         return [pair.shown() for pair in leased]
 
-    def _batch(self, missing: int) -> int:
-        """How many pairs to choose when `missing` are: the whole start or round at once, or one by one."""
-        ask, images = self.config.ask, len(self.catalog)
-        if self._belief.posterior is None:
-            start = round(ask.start_share * images) - len(self._belief.taken)
-            return max(missing, start)
-        return max(missing, round(ask.round_share * images)) if ask.mode == "rounds" else missing
-
-    def _pool(self) -> tuple[NDArray[np.int64] | None, Posterior | None, PairSet]:
-        """Rows that may be asked about (None: all), and the belief about them; excluded images are left out."""
-        belief, excluded = self._belief, self.store.excluded_rows()
-        if not len(excluded):
-            return None, belief.posterior, belief.taken
-        rows = np.setdiff1d(np.arange(len(self.catalog)), excluded)
-        place = np.full(len(self.catalog), -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        old = place[belief.taken.to_array()]
-        taken = PairSet(len(rows), old[(old >= 0).all(axis=1)])
-        return rows, None if belief.posterior is None else belief.posterior.rows(rows), taken
-
-    def _repeat_numbers(self, pairs: NDArray[np.int64], roles: Sequence[str]) -> list[int]:
-        numbers = []
-        for (i, j), role in zip(pairs.tolist(), roles, strict=True):
-            repeat = 0
-            while role == "repeat" and self.store.find_pair(
-                str(self.catalog.ids[i]), str(self.catalog.ids[j]), repeat
-            ):
-                repeat += 1
-            numbers.append(repeat)
-        return numbers
-
     # ------------------------------------------------------------------ learn
 
     def fit(self, *, progress: Progress | None = None, trainer: str | None = None) -> TrainedModel:
@@ -392,49 +306,10 @@ class Study:
         Raises:
             StudyError: nobody has answered yet.
         """
-        from steelyard.ranker.model import fit_ranker
-
-        started = time.monotonic()
-        answers = self.store.effective_arrays()
-        keep = ~np.isnan(answers.labels)
-        if not self._teaches_reserved():
-            keep &= ~answers.reserved
-        if not keep.any():
-            raise StudyError(
-                "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
-            )
-        number = len(self.store.models())
-        folder = self.folder / "models" / f"round-{number:03d}"
-        working = folder.with_name(folder.name + ".new")
-        inputs = self.inputs(progress)
-        ranker = fit_ranker(
-            inputs, answers.pairs[keep], answers.labels[keep],
-            config=self.config.ranker, seed=self.config.seed, grades=self._grades_for_fit(),
-            start=self._start_weights(), folder=working, progress=progress,
+        return learn(
+            self.folder, config=self.config, store=self.store, inputs=self.inputs, grades=self.known_grades,
+            fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
         )  # fmt: skip
-        posterior = ranker.posterior(inputs, progress=progress)
-        ranker.save(working)
-        save_posterior(working, posterior)
-        accuracy = self._estimate(posterior, answers)
-        metrics = {
-            **ranker.metrics,
-            "answers": int(keep.sum()),
-            "seconds": round(time.monotonic() - started, 3),
-            **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
-        }
-        (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
-        if folder.exists():  # left by a trainer that died between here and the announcement below
-            shutil.rmtree(folder)
-        working.rename(folder)
-        self.store.add_model(
-            NewModel(
-                number, str(folder.relative_to(self.folder)), self.catalog.fingerprint(), answers.last_seq,
-                self.store.last_grade_seq(), metrics, self.config.to_dict(),
-            ),
-            trainer=trainer,
-        )  # fmt: skip
-        self._forget_old_rows()
-        return TrainedModel(number, folder, int(keep.sum()), metrics)
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
         """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3)."""
@@ -451,26 +326,6 @@ class Study:
         from steelyard.ranker.model import coarse_rows
 
         return coarse_rows(self.inputs(progress))
-
-    def _teaches_reserved(self) -> bool:
-        return self.config.ranker.head == "convex"
-
-    def _start_weights(self) -> Path | None:
-        models = self.store.models()
-        if not models or self.config.ranker.warm_start == "scratch":
-            return None
-        return self.folder / (models[0] if self.config.ranker.warm_start == "round0" else models[-1]).path
-
-    def _grades_for_fit(self) -> NDArray[np.float64] | None:
-        if not self.config.ranker.multitask:
-            return None
-        grades = self.known_grades().astype(np.float64)
-        grades[grades < 0] = np.nan
-        return grades
-
-    def _forget_old_rows(self) -> None:
-        for model in self.store.models()[:-_KEPT_POSTERIORS]:
-            (self.folder / model.path / "rows.npy").unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ what is known
 
@@ -505,7 +360,7 @@ class Study:
             StudyError: there is no model yet.
         """
         if folder is None:
-            return _score_table(self.catalog, self._newest_posterior())
+            return score_table(self.catalog, self._newest_posterior())
         from steelyard.ranker.model import load_ranker, ranker_inputs
 
         catalog = Catalog.from_folder(
@@ -513,7 +368,7 @@ class Study:
         )
         ranker = load_ranker(self.folder / self._newest_model().path)
         inputs = ranker_inputs(catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
-        return _score_table(catalog, ranker.posterior(inputs, progress=progress))
+        return score_table(catalog, ranker.posterior(inputs, progress=progress))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
         """Where a picture that is not in the study falls: `score`, `uncertainty`, `rank` among the study's images."""
@@ -540,35 +395,13 @@ class Study:
             StudyError: too few grades are known to calibrate.
         """
         posterior = self._newest_posterior()
-        table = _score_table(self.catalog, posterior, ordered=False)
-        grades, low, high, _ = self.grade_scale(method).predict(posterior.mean, np.sqrt(posterior.variance))
-        names = np.array(self.grade_names, dtype=object)
-        known = self.known_grades()
-        table["grade"], table["grade_low"], table["grade_high"] = names[grades], names[low], names[high]
-        table["known"] = [names[g] if g >= 0 else None for g in known]
-        return table.sort_values("rank", ignore_index=True)
+        return grade_table(
+            self.catalog, posterior, self.grade_scale(method), self.grade_names, self.known_grades()
+        )
 
     def grade_scale(self, method: str = "ordinal") -> GradeScale:
         """The calibration from scores to grades."""
-        from steelyard.ranker.grades import GradeScale
-
-        names = self.grade_names
-        known = self.known_grades()
-        rows = np.flatnonzero(known >= 0)
-        if not names:
-            raise StudyError(
-                "no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page"
-            )
-        if method != "rounding" and len(np.unique(known[rows])) < 2:
-            raise StudyError(
-                f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
-            )
-        return GradeScale.fit(
-            self._newest_posterior().mean[rows],
-            known[rows],
-            len(names),
-            method,  # type: ignore[arg-type]  # checked there
-        )
+        return the_scale(self._newest_posterior, self.grade_names, self.known_grades(), method)
 
     def suggest_grading(self, n: int = 10) -> list[str]:
         """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""
@@ -577,12 +410,7 @@ class Study:
         if posterior is None:
             chosen = np.random.default_rng([self.config.seed, 3]).permutation(free)[:n]
         else:
-            ordered = free[np.argsort(posterior.mean[free], kind="stable")]
-            parts = np.array_split(ordered, min(n, len(ordered)) or 1)
-            variance = posterior.variance
-            chosen = np.array(
-                [part[np.argmax(variance[part])] for part in parts if len(part)], dtype=np.int64
-            )
+            chosen = spread_over_scores(posterior, free, n)
         return [str(self.catalog.ids[row]) for row in chosen]
 
     def accuracy(self) -> AccuracyEstimate:
@@ -590,7 +418,9 @@ class Study:
         models = self.store.models()
         answers = self.store.effective_arrays()
         accuracy = (
-            self._estimate(self._newest_posterior(), answers) if models else (np.nan, np.nan, np.nan, 0)
+            estimate(self._newest_posterior(), answers, self.config.ranker)
+            if models
+            else (np.nan, np.nan, np.nan, 0)
         )
         earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
         return advise(accuracy, answers=len(answers), budget=self.budget, earlier=earlier)
@@ -655,13 +485,6 @@ class Study:
             return belief.start
         return load_posterior(self.folder / newest.path)
 
-    def _estimate(self, posterior: Posterior, answers: AnswerArrays) -> tuple[float, float, float, int]:
-        reserved = answers.reserved & ~np.isnan(answers.labels)
-        pairs, labels = answers.pairs[reserved], answers.labels[reserved]
-        if self._teaches_reserved() and posterior.kind == "laplace":
-            return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
-        return estimate_accuracy(posterior.difference(pairs)[0], labels)
-
 
 def _store_url(folder: Path, config: StudyConfig) -> str:
     return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
@@ -679,23 +502,3 @@ def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None
         ),
         progress=progress,
     )  # fmt: skip
-
-
-def _score_table(catalog: Catalog, posterior: Posterior, *, ordered: bool = True) -> pd.DataFrame:
-    import pandas as pd
-
-    mean, std = posterior.mean, np.sqrt(posterior.variance)
-    rank = np.empty(len(mean), dtype=np.int64)
-    rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
-    table = pd.DataFrame(
-        {
-            "image": [str(id) for id in catalog.ids],
-            "path": [str(path) for path in catalog.paths],
-            "score": mean,
-            "uncertainty": std,
-            "low": mean - 1.96 * std,
-            "high": mean + 1.96 * std,
-            "rank": rank,
-        }
-    )
-    return table.sort_values("rank", ignore_index=True) if ordered else table

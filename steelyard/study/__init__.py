@@ -1,0 +1,6 @@
+"""A study ties images, store, ranker and acquisition together: ask, tell, fit, score."""
+
+from steelyard.study.learning import TrainedModel
+from steelyard.study.study import Study, study_config
+
+__all__ = ["Study", "TrainedModel", "study_config"]

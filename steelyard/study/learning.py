@@ -1,0 +1,145 @@
+"""From all answers so far to the newest model, on disk and announced to the store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.belief import save_posterior
+from steelyard.config import RankerConfig, StudyConfig
+from steelyard.errors import StudyError
+from steelyard.ranker.posterior import Posterior
+from steelyard.stopping import estimate_accuracy, left_out_differences
+from steelyard.store.records import AnswerArrays, NewModel
+from steelyard.store.store import Store
+
+__all__ = ["TrainedModel", "estimate", "learn"]
+
+Progress = Callable[[int, int, str], None]
+
+_KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What `fit` made.
+
+    Attributes:
+        round: the turn of the loop.
+        folder: where it lies.
+        answers: how many it learnt from.
+        metrics: figures of the training.
+    """
+
+    round: int
+    folder: Path
+    answers: int
+    metrics: dict[str, Any]
+
+
+def learn(
+    study: Path,
+    *,
+    config: StudyConfig,
+    store: Store,
+    inputs: Callable[[Progress | None], NDArray[Any]],
+    grades: Callable[[], NDArray[np.int64]],
+    fingerprint: Callable[[], str],
+    progress: Progress | None,
+    trainer: str | None,
+) -> TrainedModel:
+    """Train on all answers so far and make it the newest model.
+
+    Args:
+        study: its folder.
+        config: what it is set to.
+        store: what people answered.
+        inputs: computes what the ranker sees of each image.
+        grades: tells the known grades, −1 where unknown; asked for multi-task learning only.
+        fingerprint: of the catalog.
+        progress: told how far it is.
+        trainer: name under which the trainer's lease is held; the model is refused if it was lost meanwhile.
+
+    Raises:
+        StudyError: nobody has answered yet.
+    """
+    from steelyard.ranker.model import fit_ranker
+
+    started = time.monotonic()
+    answers = store.effective_arrays()
+    keep = ~np.isnan(answers.labels)
+    if not _teaches_reserved(config.ranker):
+        keep &= ~answers.reserved
+    if not keep.any():
+        raise StudyError(
+            "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
+        )
+    number = len(store.models())
+    folder = study / "models" / f"round-{number:03d}"
+    working = folder.with_name(folder.name + ".new")
+    rows = inputs(progress)
+    ranker = fit_ranker(
+        rows, answers.pairs[keep], answers.labels[keep],
+        config=config.ranker, seed=config.seed, grades=_marks(grades()) if config.ranker.multitask else None,
+        start=_start_weights(study, store, config.ranker), folder=working, progress=progress,
+    )  # fmt: skip
+    posterior = ranker.posterior(rows, progress=progress)
+    ranker.save(working)
+    save_posterior(working, posterior)
+    accuracy = estimate(posterior, answers, config.ranker)
+    metrics = {
+        **ranker.metrics,
+        "answers": int(keep.sum()),
+        "seconds": round(time.monotonic() - started, 3),
+        **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+    }
+    (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
+    if folder.exists():  # left by a trainer that died between here and the announcement below
+        shutil.rmtree(folder)
+    working.rename(folder)
+    store.add_model(
+        NewModel(
+            number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.last_grade_seq(), metrics,
+            config.to_dict(),
+        ),
+        trainer=trainer,
+    )  # fmt: skip
+    for model in store.models()[:-_KEPT_POSTERIORS]:
+        (study / model.path / "rows.npy").unlink(missing_ok=True)
+    return TrainedModel(number, folder, int(keep.sum()), metrics)
+
+
+def estimate(
+    posterior: Posterior, answers: AnswerArrays, config: RankerConfig
+) -> tuple[float, float, float, int]:
+    """Accuracy on the pairs held back, its interval, and how many they are."""
+    reserved = answers.reserved & ~np.isnan(answers.labels)
+    pairs, labels = answers.pairs[reserved], answers.labels[reserved]
+    if _teaches_reserved(config) and posterior.kind == "laplace":
+        return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
+    return estimate_accuracy(posterior.difference(pairs)[0], labels)
+
+
+def _teaches_reserved(config: RankerConfig) -> bool:
+    return config.head == "convex"
+
+
+def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | None:
+    models = store.models()
+    if not models or config.warm_start == "scratch":
+        return None
+    return study / (models[0] if config.warm_start == "round0" else models[-1]).path
+
+
+def _marks(grades: NDArray[np.int64]) -> NDArray[np.float64]:
+    marks = grades.astype(np.float64)
+    marks[marks < 0] = np.nan
+    return marks
