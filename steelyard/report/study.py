@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.belief import load_posterior
 from steelyard.evaluate.cost import measured_seconds
 from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table
+from steelyard.stopping import random_curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_study_report"]
 
 Progress = Callable[[int, int, str], None]
-BLUE = "#0072B2"
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def write_study_report(
@@ -57,28 +60,31 @@ def write_study_report(
         answers = study.store.effective_arrays()
         grades = _grades_by_path(study)
         models = study.store.models()
-        figures = [
+        history = _history(study, models, formats)
+        scale = [
             figure
             for figure in (
-                _history(models, formats),
                 _scale(scores, grades, study, formats),
                 _by_grade(scores, grades, study, formats),
             )
             if figure is not None
         ]
+        accuracy = [] if history is None else [history]
         if progress is not None:
             progress(1, 1, "figures")
         seconds = measured_seconds(answers.answered_at - answers.shown_at)
         people = _people_table(status, agreement)
         ends = _ends_table(scores)
         beside = target.with_name(f"{target.stem}_files")
-        for figure in figures:
+        for figure in (*accuracy, *scale):
             figure.write(beside / "figures")
         for table in (people, ends):
             table.write(beside / "tables")
         sections = [
-            Section("Where it stands", findings=_findings(status, estimate, agreement, seconds)),
-            Section("The scale", figures=figures, tables=[ends]),
+            Section(
+                "Where it stands", findings=_findings(status, estimate, agreement, seconds), figures=accuracy
+            ),
+            Section("The scale", figures=scale, tables=[ends]),
             Section("The answers", tables=[people]),
             _reproduction(study, models),
         ]
@@ -106,34 +112,72 @@ def _grades_by_path(study: Study) -> dict[str, int]:
     return {str(id): int(grade) for id, grade in zip(study.catalog.ids, known, strict=True) if grade >= 0}
 
 
-def _history(models: list[Any], formats: tuple[str, ...]) -> Figure | None:
-    """Estimated accuracy of each model against the answers it had."""
+def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figure | None:
+    """Estimated accuracy of each model against the answers it had, beside its random pairs alone and a coin."""
+    from statsmodels.stats.proportion import proportion_confint
+
     points = [
-        (m.metrics["answers"], m.metrics["accuracy"]) for m in models if m.metrics.get("accuracy") is not None
+        (m.metrics["answers"], m.metrics["accuracy"], m.metrics["accuracy_pairs"])
+        for m in models
+        if m.metrics.get("accuracy") is not None and m.metrics.get("accuracy_pairs")
     ]
     if len(points) < 2:
         return None
+    x, y, n = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    low, high = proportion_confint(y * n, n, alpha=0.05, method="wilson")
+    alone = _random_alone(study, models[-1])
 
     def paint(canvas: Any) -> None:
-        ax = canvas.subplots()
-        x, y = zip(*points, strict=True)
-        ax.plot(x, y, color=BLUE, marker="o")
-        ax.set(xlabel="answers", ylabel="unseen pairs ordered right")
+        from matplotlib.ticker import PercentFormatter
 
+        ax = canvas.subplots()
+        ax.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label="its 95 % interval")
+        ax.plot(x, y, color=BLUE, marker="o", label="this study")
+        if alone:
+            k, estimate, least, most = zip(*alone, strict=True)
+            ax.plot(
+                k, estimate, color=ORANGE, marker="s", linestyle=(0, (5, 1.5)), label="its random pairs alone"
+            )
+            ax.plot([k[-1], k[-1]], [least[-1], most[-1]], color=ORANGE, linewidth=1)
+        ax.axhline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="a coin")
+        ax.set(xlabel="answers", ylabel="unseen pairs ordered right", xlim=(0, None))
+        ax.set_ylim(min(0.45, float(y.min()) - 0.05), 1.0)
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        canvas.legend(*ax.get_legend_handles_labels(), loc="outside right center")
+
+    said = (
+        " The dashed line is a model fitted on nothing but the random pairs, as far as there are any; the bar at its end is its interval."
+        if alone
+        else ""
+    )
     return render(
         "history",
         "Accuracy as answers came in",
-        "Each point is a model; its accuracy is estimated on pairs drawn at random, each predicted as if it had not been answered.",
+        "Each point is a model; its accuracy is estimated on pairs drawn at random, each predicted as if it had not been answered."
+        + said,
         formats,
         (7.2, 2.8),
         paint,
     )
 
 
+def _random_alone(study: Study, newest: Any) -> list[tuple[int, float, float, float]]:
+    """What random choice would have given; known for a convex head that learns from answers alone."""
+    ranker = study.config.ranker
+    if ranker.head != "convex" or ranker.multitask:
+        return []
+    posterior = load_posterior(study.folder / newest.path)
+    answers = study.store.effective_arrays()
+    drawn = answers.reserved & ~np.isnan(answers.labels) & (answers.seq <= newest.comparisons_seq)
+    return random_curve(
+        posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
+    )
+
+
 def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]) -> Figure:
     """Every image in order, with its interval."""
     table = scores.sort_values("score", ignore_index=True)
-    names = study.grade_names
+    names = _short(study.grade_names)
     known = np.array([grades.get(str(image), -1) for image in table["image"]])
 
     def paint(canvas: Any) -> None:
@@ -160,7 +204,7 @@ def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: 
                     color=colors[g],
                     edgecolor=INK,
                     linewidth=0.2,
-                    label=f"grade {name}",
+                    label=fill(name if not name.isdigit() else f"grade {name}", 24),
                 )
         ax.set(xlabel="images, from mild to severe", ylabel="score")
         ax.grid(visible=False, axis="x")
@@ -176,10 +220,15 @@ def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: 
     )
 
 
+def _short(names: Sequence[str]) -> list[str]:
+    """Names of grades without their definitions: “Mayo 1: mild redness” is Mayo 1."""
+    return [name.partition(":")[0].strip() for name in names]
+
+
 def _by_grade(
     scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]
 ) -> Figure | None:
-    names = study.grade_names
+    names = _short(study.grade_names)
     known = np.array([grades.get(str(image), -1) for image in scores["image"]])
     present = [g for g in range(len(names)) if (known == g).any()]
     if len(present) < 2:
@@ -196,7 +245,7 @@ def _by_grade(
             )  # fmt: skip
             for g, box in zip(present, drawn["boxes"], strict=True):
                 box.set_facecolor(grade_colors(len(names))[g])
-            ax.set_xticks(present, [names[g] for g in present])
+            ax.set_xticks(present, [fill(names[g], max(4, 40 // len(present))) for g in present])
             ax.set(xlabel="grade", ylabel=label)
             ax.grid(visible=False, axis="x")
 
@@ -240,22 +289,34 @@ def _people_table(status: dict[str, Any], agreement: dict[str, Any]) -> Table:
 
 
 def _ends_table(scores: pd.DataFrame, many: int = 5) -> Table:
+    """Each image once, with every reason why it is here."""
     ordered = scores.sort_values("rank", ignore_index=True)
     unsure = scores.sort_values("uncertainty", ascending=False).head(many)
-    rows = []
+    reasons: dict[str, list[str]] = {}
+    found: dict[str, dict[Any, Any]] = {}
     for kind, part in (
         ("most severe", ordered.head(many)),
         ("mildest", ordered.tail(many)),
         ("least certain", unsure),
     ):
         for row in part.to_dict("records"):
-            score, deviation = float(row["score"]), float(row["uncertainty"])
-            shown = str(row["path"] or row["image"])
-            rows.append(
-                [f"{kind}: {shown}", str(row["rank"]), f"{score:.2f}".replace("-", "−"), f"{deviation:.2f}"]
-            )
+            found[str(row["image"])] = row
+            reasons.setdefault(str(row["image"]), []).append(kind)
+    rows = [
+        [
+            str(row["path"] or image),
+            str(row["rank"]),
+            f"{float(row['score']):.2f}".replace("-", "−"),
+            f"{float(row['uncertainty']):.2f}",
+            ", ".join(reasons[image]),
+        ]
+        for image, row in sorted(found.items(), key=lambda item: int(item[1]["rank"]))
+    ]
     return Table(
-        "ends", "The ends of the scale, and the doubtful", ["image", "rank", "score", "deviation"], rows
+        "ends",
+        "The ends of the scale, and the doubtful",
+        ["image", "rank", "score", "deviation", "one of the"],
+        rows,
     )
 
 

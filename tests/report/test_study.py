@@ -45,6 +45,8 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "fingerprint",
         "Accuracy as answers came in",
         "by known grade",
+        "nothing but the random pairs",
+        "one of the",
     ):
         assert needed in text
     assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {"people", "ends"}
@@ -53,6 +55,23 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "scale",
         "grades",
     }
+
+
+def test_an_image_stands_once_in_the_table_of_ends(study: Study, tmp_path: Path) -> None:
+    """The most severe is often the least certain, too."""
+    study.close()
+    write_report(tmp_path / "colon", tmp_path / "study.html", formats=())
+    ends = pd.read_csv(tmp_path / "study_files" / "tables" / "ends.csv")
+    assert ends["image"].is_unique
+    assert ends["rank"].is_monotonic_increasing
+    said = ends["one of the"].str.split(", ").explode().value_counts()
+    assert said.to_dict() == {"most severe": 5, "mildest": 5, "least certain": 5}
+
+
+def test_figures_name_grades_without_their_definitions() -> None:
+    from steelyard.report.study import _short
+
+    assert _short(("Mayo 0: normal", "1", "2: a: b")) == ["Mayo 0", "1", "2"]
 
 
 def test_the_address_of_the_store_is_not_shown_around(study: Study, tmp_path: Path) -> None:
