@@ -21,7 +21,9 @@ from steelyard.images.arrays import main_array, open_array, save_array
 from steelyard.images.arrow_file import open_table, recall_path, remember_path, save_table
 from steelyard.images.columns import Strings, hex_view, number_column, one_piece, read_numbers, text_column
 from steelyard.images.decode import RGB, OnError, Progress, Reading, decode, read_many
-from steelyard.images.files import find_images, in_threads, look_at, look_at_all
+from steelyard.images.files import in_threads
+from steelyard.images.lookup import rows_by_id
+from steelyard.images.moving import find_again, is_still
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
 
 if TYPE_CHECKING:
@@ -263,26 +265,7 @@ class Catalog:
         Raises:
             CatalogError: no image has one of the ids; names the first.
         """
-        asked = np.asarray(ids)
-        if asked.dtype.kind == "O":
-            asked = asked.astype(np.str_)
-        if asked.size == 0:
-            return np.empty(0, dtype=np.int64)
-        try:
-            keys = asked.reshape(-1).astype("S")
-        except UnicodeEncodeError as error:
-            raise CatalogError(f"no image has an id like {error.object!r}: ids are 32 hex digits") from None
-        order = self._sorted()
-        at = np.searchsorted(self._keys, keys, sorter=order)
-        rows = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(keys), dtype=np.int64)
-        known = self._keys[rows] == keys if len(order) else np.zeros(len(keys), dtype=bool)
-        if not known.all():
-            unknown = keys[~known]
-            raise CatalogError(
-                f"{len(unknown)} of {len(keys)} ids are not in this catalog of {len(self):,} images, the first is "
-                f"'{unknown[0].decode()}': was it made from other files?"
-            )
-        return np.asarray(rows, dtype=np.int64)
+        return rows_by_id(self._keys, self._sorted(), ids)
 
     def subset(self, rows: ArrayLike) -> Catalog:
         """Some of the images, in the order given; `rows` are row numbers or a mask."""
@@ -372,8 +355,7 @@ class Catalog:
                 self.read(row)
                 if self.kind == "files":
                     file, frame = self._file(row)
-                    found = look_at(file.parent, file.name)
-                    if self.ids[row] not in found.ids[max(frame, 1) - 1 : max(frame, 1)]:
+                    if not is_still(file, max(frame, 1), self.ids[row]):
                         return Noticed(path, "has other bytes than when the catalog was made")
             except ImageError as error:
                 return Noticed(path, error.reason)
@@ -399,15 +381,8 @@ class Catalog:
         if self.kind != "files":
             raise CatalogError(f"only images in files can be found again, not {self.kind}; use with_root")
         new = Path(root).absolute()
-        found = look_at_all(new, find_images(new).paths, workers=workers, progress=progress)
-        places: dict[str, str] = {}
-        for item in found:
-            if not isinstance(item, ImageError):
-                for frame, id in enumerate(item.ids, 1):
-                    places.setdefault(id, item.path + (f"#{frame}" if len(item.ids) > 1 else ""))
         old = self.paths.tolist()
-        paths = [places.get(id, path) for id, path in zip(self.ids, old, strict=True)]
-        missing = tuple(path for id, path in zip(self.ids, old, strict=True) if id not in places)
+        paths, missing = find_again(new, self.ids.tolist(), old, workers=workers, progress=progress)
         table = self._table.set_column(self._table.schema.get_field_index("path"), "path", text_column(paths))
         moved = sum(a != b for a, b in zip(paths, old, strict=True))
         return Relocated(self._with(table, root=new), moved, missing)

@@ -1,0 +1,53 @@
+"""Are the files still what they were, and where are they after their folder was moved or renamed? Content decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard.errors import ImageError
+from steelyard.images.decode import Progress
+from steelyard.images.files import find_images, look_at, look_at_all
+
+__all__ = ["find_again", "is_still"]
+
+
+def find_again(
+    root: Path,
+    ids: Sequence[str],
+    paths: Sequence[str],
+    *,
+    workers: int = 0,
+    progress: Progress | None = None,
+) -> tuple[list[str], tuple[str, ...]]:
+    """Where the images with these ids are below a folder.
+
+    Args:
+        root: the folder.
+        ids: of the images.
+        paths: where they were.
+        workers: threads; 0 takes as many as fit.
+        progress: called after each file.
+
+    Returns:
+        Their paths, the old one where the bytes are nowhere; and the old paths of those.
+
+    Raises:
+        CatalogError: there is no such folder.
+    """
+    places: dict[str, str] = {}
+    for item in look_at_all(root, find_images(root).paths, workers=workers, progress=progress):
+        if not isinstance(item, ImageError):
+            for frame, id in enumerate(item.ids, 1):
+                places.setdefault(id, item.path + (f"#{frame}" if len(item.ids) > 1 else ""))
+    found = [places.get(id, path) for id, path in zip(ids, paths, strict=True)]
+    return found, tuple(path for id, path in zip(ids, paths, strict=True) if id not in places)
+
+
+def is_still(file: Path, frame: int, id: str) -> bool:
+    """Does the file (or its frame, counted from 1) have the bytes that gave it its id?
+
+    Raises:
+        ImageError: it cannot be read.
+    """
+    return id in look_at(file.parent, file.name).ids[frame - 1 : frame]
