@@ -179,8 +179,10 @@ def main() -> int:
             for seed in options.seeds
         ]
         missing = [key for key in wanted if key not in known]
+        import strategies  # by name, because what is cached in __main__ cannot be sent to another process
+
         results = joblib.Parallel(n_jobs=options.jobs, return_as="generator")(
-            joblib.delayed(run_cell)(*key) for key in missing
+            joblib.delayed(strategies.run_cell)(*key) for key in missing
         )
         for key, found in zip(missing, results, strict=True):
             known[key] = found

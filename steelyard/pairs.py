@@ -89,6 +89,7 @@ class PairSet:
             raise PairError(f"a set of pairs needs a number of images of 0 or more, not {size}")
         self.size = size
         self._keys: set[int] = set()
+        self._uses = np.zeros(size, dtype=np.int32)
         if pairs is not None:
             self.add(pairs)
 
@@ -109,7 +110,11 @@ class PairSet:
 
     def add(self, pairs: ArrayLike) -> None:
         """Put pairs in; those already there stay once."""
-        self._keys.update(self.keys(pairs).tolist())
+        new = set(self.keys(pairs).tolist()).difference(self._keys)
+        self._keys |= new
+        keys = np.fromiter(new, dtype=np.int64, count=len(new))
+        for rows in (keys // max(self.size, 1), keys % max(self.size, 1)):
+            np.add.at(self._uses, rows, 1)
 
     def contains(self, pairs: ArrayLike) -> NDArray[np.bool_]:
         """For each pair, whether it is in the set."""
@@ -120,8 +125,15 @@ class PairSet:
     def copy(self) -> PairSet:
         """An independent copy."""
         other = PairSet(self.size)
-        other._keys = set(self._keys)
+        other._keys, other._uses = set(self._keys), self._uses.copy()
         return other
+
+    @property
+    def uses(self) -> NDArray[np.int32]:
+        """In how many pairs of the set each row is, shape (size,); counted as pairs come, so that asking is free."""
+        view = self._uses.view()
+        view.flags.writeable = False
+        return view
 
     @property
     def free(self) -> int:

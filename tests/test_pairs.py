@@ -38,6 +38,17 @@ def test_a_set_of_pairs_knows_no_order() -> None:
     assert (0, 1) not in taken
 
 
+@given(st.lists(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=6), max_size=5))
+def test_uses_are_counted_once_a_pair(batches: list[list[tuple[int, int]]]) -> None:
+    taken = PairSet(9)
+    for batch in batches:
+        taken.add(np.array([pair for pair in batch if pair[0] != pair[1]], dtype=np.int64).reshape(-1, 2))
+        expected = np.bincount(taken.to_array().ravel(), minlength=9)
+        assert taken.uses.tolist() == taken.copy().uses.tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        taken.uses[0] = 1
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [

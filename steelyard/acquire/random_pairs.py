@@ -49,8 +49,7 @@ def random(
     images = np.arange(size) if reselect else np.setdiff1d(np.arange(size), compared_images(taken))
     order = rng.permutation(images)
     if fresh:
-        uses = np.bincount(unsorted_pairs(taken).ravel(), minlength=size)
-        order = order[np.argsort(uses[order], kind="stable")]
+        order = order[np.argsort(taken.uses[order], kind="stable")]
         pairs = _match(order, n, taken=taken)
         rest = taken.copy()
         rest.add(pairs)
@@ -68,7 +67,7 @@ def _match(ordered: NDArray[np.int64], n: int, *, taken: PairSet) -> NDArray[np.
 
 def compared_images(taken: PairSet) -> NDArray[np.int64]:
     """The images that are in some taken pair, ascending."""
-    return np.unique(unsorted_pairs(taken))
+    return np.flatnonzero(taken.uses)
 
 
 def unsorted_pairs(taken: PairSet) -> NDArray[np.int64]:

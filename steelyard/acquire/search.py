@@ -15,7 +15,6 @@ from steelyard.acquire.choice import Choice, check_request
 from steelyard.acquire.design import design_covariance
 from steelyard.acquire.greedy import Curvature, View, Where, pick
 from steelyard.acquire.mixing import COMMON_OPTIONS
-from steelyard.acquire.random_pairs import unsorted_pairs
 from steelyard.acquire.reasons import explain
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
@@ -144,9 +143,7 @@ def choose_greedily(
     variance_m = view.variance_m
     uses = None
     if search.balance and len(taken):
-        uses = np.bincount(unsorted_pairs(taken).ravel(), minlength=taken.size)[candidates.rows_P].astype(
-            np.float64
-        )
+        uses = taken.uses[candidates.rows_P].astype(np.float64)
     picked, worth = pick(
         view,
         score,
