@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from steelyard.images.catalog import Catalog
-from steelyard.images.synthetic import draw, write
+from steelyard.images.synthetic import SyntheticImages, draw, write
 from steelyard.study import Study
 
 if TYPE_CHECKING:
@@ -46,18 +46,26 @@ def trained(
     return study
 
 
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticImages, Path]:
+    """Larger pictures and their table, drawn once."""
+    drawn = draw(180, size=256, seed=11, workers=1)
+    return drawn, write(tmp_path_factory.mktemp("large"), drawn)
+
+
 @pytest.fixture
-def gallery(tmp_path: Path) -> Iterator[Study]:
+def gallery(tmp_path: Path, large: tuple[SyntheticImages, Path]) -> Iterator[Study]:
     """As `trained`, as it would look in earnest: larger pictures, a noisy annotator, weaker features."""
     n, rng = 180, np.random.default_rng(3)
-    drawn = draw(n, size=256, seed=11)
-    table = write(tmp_path / "images", drawn)
+    drawn, every = large
+    table = tmp_path / "labels.csv"
+    shutil.copy(every, table)
     lines = table.read_text(encoding="utf-8").splitlines()
     lines[1::3] = [",".join([line.split(",")[0], "", *line.split(",")[2:]]) for line in lines[1::3]]
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     features = np.column_stack([drawn.severity + rng.normal(0, 0.5, n), rng.normal(size=(n, 12))])
     np.save(tmp_path / "features.npy", features.astype(np.float32))
-    catalog = Catalog.from_features(tmp_path / "features.npy", table, root=tmp_path / "images")
+    catalog = Catalog.from_features(tmp_path / "features.npy", table, root=every.parent)
     changes = {"page": {"grades": GRADES}, "ask": {"random_share": 0.3, "start": "random", "budget": 2.0}}
     with Study.create(
         tmp_path / "colon", catalog, preset="features", name="Colitis severity", **changes
@@ -177,11 +185,8 @@ def test_without_motion_nothing_moves(trained: Study, serve: Serve, window: Open
     assert moving == 0
 
 
-def test_grading_by_keys(
-    make_study: Callable[..., Study], serve: Serve, window: Open, teach: Callable[..., None]
-) -> None:
-    study = make_study()
-    teach(study, 30)
+def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
+    study = trained
     user = window(serve(study))
     page = user.open("/grade")
     given = []
@@ -196,6 +201,8 @@ def test_grading_by_keys(
     user.saved()
     page.wait_for_selector("#review img.it")
     assert [(g.image, g.grade) for g in study.store.grades()] == given
+    page.wait_for_function("() => [...document.querySelectorAll('.below img')].every((i) => i.complete)")
+    user.shot("grade-review")
     page.wait_for_timeout(50)
     page.keyboard.press("z")
     page.wait_for_function(
@@ -203,7 +210,7 @@ def test_grading_by_keys(
     )
     user.saved()
     assert [(g.image, g.grade) for g in study.store.grades() if g.effective] == given[:-1]
-    user.shot("grade-review")
+    assert page.locator("#review img").count() == 0, "the neighbours of what was undone are gone with it"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -461,7 +468,7 @@ def test_no_label_lies_on_another(
     assert "2 others" in page.locator("#people .legend").inner_text()
     assert page.locator("#accuracy .legend span").all_inner_texts() == [
         "this study, with its 95 % interval",
-        "had only its random pairs been asked",
+        "had only its random pairs been asked; 95 % at the end",
     ]
     assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
     page.locator("#accuracy summary").click()

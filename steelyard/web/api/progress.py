@@ -198,7 +198,8 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
     rows = np.unique(np.concatenate([worst, even]))
     middle = float(np.median(ranking.std[shown]))
     far = int((ranking.std[shown] > 2 * middle).sum())
-    text = f"Half of the images are known to ± {middle:.2f}; {far:,} are twice as uncertain."
+    many = "none is" if far == 0 else "one is" if far == 1 else f"{far:,} are"
+    text = f"Half of the images are known to ± {middle:.2f}; {many} twice as uncertain."
     ids = web.study.catalog.ids
     return UnsurePart(
         sentence=text,

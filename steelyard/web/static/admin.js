@@ -33,9 +33,9 @@ async function people() {
     role.disabled = !page.mayManage;
     return element("tr", {},
       element("th", { scope: "row" }, person.name, person.active ? "" : " (inactive)"),
-      element("td", {}, role),
-      element("td", {}, [person.has_password ? "password" : null, person.has_link ? "link" : null].filter(Boolean).join(", ") || "cannot sign in yet"),
-      element("td", { class: "number" }, String(person.answers)),
+      element("td", { "data-label": "Role" }, role),
+      element("td", { "data-label": "Signs in by" }, [person.has_password ? "password" : null, person.has_link ? "link" : null].filter(Boolean).join(", ") || "nothing yet"),
+      element("td", { class: "number", "data-label": "Answers" }, String(person.answers)),
       element("td", {}, element("div", { class: "actions" },
         act("New link", () => newLink(person.name), `New personal link for ${person.name}`),
         act("Set password", () => askPassword(person.name), `Set a password for ${person.name}`),
@@ -99,13 +99,13 @@ async function tokens() {
   const { tokens: rows } = await call("GET", "/tokens");
   one("#tokens-none").hidden = rows.length > 0;
   one("#tokens tbody").replaceChildren(...rows.map((token) => element("tr", {},
-    element("th", { scope: "row" }, token.label), element("td", {}, token.annotator),
+    element("th", { scope: "row" }, token.label), element("td", { "data-label": "Whose" }, token.annotator),
     element("td", {}, token.last_used == null ? "never used" : `used ${ago(token.last_used)}`),
-    element("td", {}, token.revoked ? "revoked" : act("Revoke", async () => {
+    element("td", {}, token.revoked ? "revoked" : element("div", { class: "actions" }, act("Revoke", async () => {
       await call("DELETE", `/tokens/${token.id}`);
       await tokens();
       say(`The token “${token.label}” no longer works.`);
-    }, `Revoke ${token.label}`)))));
+    }, `Revoke ${token.label}`))))));
 }
 
 one("#tokens-add").addEventListener("submit", (event) => {

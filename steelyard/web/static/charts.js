@@ -85,7 +85,7 @@ export function legend(names, more = "") {
   return list;
 }
 
-/** Lines over a number, each with an optional band [x, low, high]; `levels` are named values to measure them by. */
+/** Lines over a number, each with an optional band [x, low, high] and one bar [x, low, high]; `levels` are named values to measure them by. */
 export function lineChart({ title, description = "", x, y, series, levels = [], low, high, formatX, formatY, ticksX }) {
   const root = canvas(title, description);
   const xs = series.flatMap((s) => s.points.map((p) => p[0]));
@@ -95,20 +95,23 @@ export function lineChart({ title, description = "", x, y, series, levels = [], 
     x, y, formatX, formatY, ticksX, rangeX: extent(xs),
     rangeY: [low ?? rangeY[0], high ?? rangeY[1]],
   });
+  const inside = `inside-${serial++}`;
+  root.append(svg("clipPath", { id: inside }, svg("rect", { x: BOX.left, y: BOX.top, width: WIDTH - BOX.left - BOX.right, height: HEIGHT - BOX.top - BOX.bottom })));
   for (const level of levels) {
     const at = toY(level.value);
     root.append(svg("line", { x1: BOX.left, x2: WIDTH - BOX.right, y1: at, y2: at, class: "level" }));
-    root.append(say(level.name, { x: WIDTH - BOX.right, y: at - 6, "text-anchor": "end", class: "level-name" }));
+    root.append(say(level.name, { x: WIDTH - BOX.right, y: at + 16, "text-anchor": "end", class: "level-name" }));
   }
   series.forEach((s, index) => {
     const color = `series-${(index % 6) + 1}`;
     if (s.band?.length) {
       const up = s.band.map((b) => [toX(b[0]), toY(b[2])]);
       const down = s.band.map((b) => [toX(b[0]), toY(b[1])]).reverse();
-      root.append(svg("path", { d: `${path([...up, ...down])}Z`, class: `band ${color}` }));
+      root.append(svg("path", { d: `${path([...up, ...down])}Z`, class: `band ${color}`, "clip-path": `url(#${inside})` }));
     }
     const points = s.points.map((p) => [toX(p[0]), toY(p[1])]);
     root.append(svg("path", { d: path(points), ...stroke(index) }));
+    if (s.bar) root.append(svg("path", { d: `M${toX(s.bar[0])} ${toY(s.bar[1])}V${toY(s.bar[2])}`, class: `curve ${color}` }));
     if (points.length <= 40) for (const [cx, cy] of points) root.append(svg("circle", { cx, cy, r: 3, class: `dot ${color}` }));
   });
   return root;

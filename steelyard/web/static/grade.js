@@ -15,6 +15,7 @@ const desk = new Desk("grade");
 const viewer = new Viewer(all(".frame"));
 const history = memory.get(`undo.grade.${page.study}.${page.annotator}`, []);
 const recent = new Set();
+const unanswered = one("#review")?.textContent ?? "";
 let current = null;
 
 const feed = new Feed(
@@ -107,6 +108,7 @@ function undo() {
   desk.queue.add({ kind: "undo grade", of: last.id, id: uuid() });
   desk.uncounted();
   recent.delete(last.record.id);
+  one("#review").replaceChildren(unanswered);
   if (current) feed.putBack(current.item);
   show(new Item(last.record, [last.record.id]), last.grade);
   announce(`Undone. You had said: ${page.grades[last.grade].name}.`);

@@ -38,15 +38,17 @@ function accuracy(data) {
   if (data.random.length) lines.push(["random pairs alone", data.random]);
   const series = lines.map(([name, part]) => ({ name, points: part.map((r) => [r.answers, r.estimate]) }));
   series[0].band = rows.map((r) => [r.answers, r.low, r.high]);
+  const end = data.random.at(-1);
+  if (end) series[1].bar = [end.answers, end.low, end.high];
   const chart = rows.length && lineChart({
-    title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.5, ...rows.map((r) => r.low), ...data.random.map((r) => r.estimate)), high: 1,
-    levels: [{ value: 0.5, name: "a coin would be right half the time" }],
+    title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.4, ...series.flatMap((s) => s.points.map((p) => p[1]))), high: 1,
+    levels: [{ value: 0.5, name: "a coin: 50 %" }],
     formatX: number, formatY: (v) => percent(v), series,
   });
   card("accuracy", data.sentence, chart || null, ["answers", "chosen how", "estimate", "low", "high"],
     lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])),
     "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.",
-    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked"] : [])]));
+    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked; 95 % at the end"] : [])]));
 }
 
 function spread(data) {

@@ -88,7 +88,7 @@ export class Wall extends EventTarget {
     const fresh = document.createDocumentFragment();
     for (let index = from; index <= to; index++) {
       if (this.cells.has(index)) continue;
-      const cell = element("button", { type: "button", class: "cell", role: "listitem", tabindex: index === this.focused ? 0 : -1 });
+      const cell = element("button", { type: "button", class: "cell", role: "listitem", tabindex: index === this.focused ? 0 : -1, "aria-label": `Image ${index + 1} of ${this.total}, loading` });
       cell.index = index;
       this.position(cell, index);
       this.cells.set(index, cell);
