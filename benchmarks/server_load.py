@@ -20,9 +20,10 @@ import uuid
 from pathlib import Path
 
 TRAIN = """
-import os, sys, time
-os.nice(10)
+import sys
 from steelyard.study import Study
+from steelyard.web.priority import step_back
+step_back(15)  # as the trainer does
 with Study.open(sys.argv[1]) as study:
     inputs, answers = study.inputs(), study.store.effective_arrays()
     from steelyard.ranker.model import fit_ranker
@@ -107,7 +108,10 @@ def main() -> None:
     environment = os.environ | {"LOCUST_STEELYARD": json.dumps(tokens), "LOCUST_OUT": str(out)}
     with web_study.Server(folder) as server:
         trainer = subprocess.Popen(
-            [sys.executable, "-c", TRAIN, str(folder)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", TRAIN, str(folder)],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         try:
             assert trainer.stdout is not None
@@ -124,7 +128,9 @@ def main() -> None:
     print(
         f"{options.people} people, {options.images:,} images: {found['requests']} requests, {found['failures']} failed"
     )
-    for name, values in sorted(found["shares"].items()):
+    shares = found["shares"]
+    shares["all requests"] = [value for values in found["shares"].values() for value in values]
+    for name, values in sorted(shares.items()):
         p50, p99 = np.percentile(values, [50, 99])
         print(
             f"{name:24} {len(values):5} requests, server share p50 {p50:6.1f} ms, p99 {p99:6.1f} ms ({p99 / 50:.2f} of 50)"

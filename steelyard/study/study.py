@@ -24,7 +24,7 @@ from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
 from steelyard.stopping import AccuracyEstimate, advise
-from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, Recorded, new_id
+from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
 from steelyard.study.choosing import batch_size, choose_pairs
 from steelyard.study.learning import TrainedModel, estimate, learn
@@ -253,11 +253,21 @@ class Study:
         self._belief.refresh()
         return self._choose(n, strategy, progress)
 
-    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[Pair]:
-        new = choose_pairs(
+    def choose(
+        self, n: int, *, strategy: str | None = None, progress: Progress | None = None
+    ) -> list[NewPair]:
+        """Choose n new pairs without putting them up: for a process that leaves writing to another."""
+        self._belief.refresh()
+        return self._chosen(n, strategy, progress)
+
+    def _chosen(self, n: int, strategy: str | None, progress: Progress | None) -> list[NewPair]:
+        return choose_pairs(
             n, strategy=strategy, config=self.config, belief=self._belief, store=self.store, catalog=self.catalog,
             features=lambda: self._flat_inputs(progress),
         )  # fmt: skip
+
+    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[Pair]:
+        new = self._chosen(n, strategy, progress)
         ids = self.store.add_pairs(new)
         images = self.catalog.ids
         return [

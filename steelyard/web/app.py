@@ -59,7 +59,9 @@ def create_app(
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         web.asker.start()
+        web.keeper.start()
         yield
+        web.keeper.stop()
         web.asker.stop()
         web.scorer.stop()
         if web.chooser is not None:

@@ -16,8 +16,9 @@ from functools import partial
 from typing import Literal
 
 from steelyard.errors import SteelyardError
+from steelyard.store.records import NewPair
 from steelyard.study import Study
-from steelyard.web.chooser import put_up
+from steelyard.web.chooser import choose
 
 __all__ = ["Asker", "State"]
 
@@ -34,16 +35,16 @@ class Asker:
 
     Args:
         study: what is asked about.
-        put_up: chooses that many pairs; None chooses in this process.
+        choose: chooses that many pairs (see `chooser.choose`); None does so in this process.
 
     Attributes:
         exhausted: there is no pair left that was not asked.
         problem: why the last choice failed, empty if it did not.
     """
 
-    def __init__(self, study: Study, put_up: Callable[[int], int] | None = None) -> None:
+    def __init__(self, study: Study, choose: Callable[[int], list[NewPair] | None] | None = None) -> None:
         self.study = study
-        self._put_up = put_up or partial(_put_up_here, self)
+        self._choose = choose or partial(_choose_here, self)
         self.exhausted = False
         self.problem = ""
         self.lock = threading.Lock()  # the study's belief is for one thread at a time
@@ -115,9 +116,11 @@ class Asker:
         n = self.missing()
         if not n or self.exhausted:
             return 0
-        made = self._put_up(n)
-        self.exhausted = made == 0
-        return max(made, 0)
+        chosen = self._choose(n)
+        if chosen is None:
+            return 0  # the trainer brings better ones
+        self.exhausted = not chosen
+        return len(self.study.store.add_pairs(chosen)) if chosen else 0
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -140,6 +143,6 @@ class Asker:
                 self._stop.wait(5)
 
 
-def _put_up_here(asker: Asker, n: int) -> int:
+def _choose_here(asker: Asker, n: int) -> list[NewPair] | None:
     with asker.lock:
-        return put_up(asker.study, n)
+        return choose(asker.study, n)

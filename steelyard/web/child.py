@@ -7,6 +7,7 @@ torch into the page's process. The process is started by the first request and a
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -27,11 +28,16 @@ class Child:
         study_folder: its only argument.
         timeout: seconds after which a request is given up and the process ended.
         task: what it does, for messages.
+        threads: it computes with; 0 leaves the default.
     """
 
-    def __init__(self, module: str, study_folder: Path, *, timeout: float, task: str) -> None:
+    def __init__(
+        self, module: str, study_folder: Path, *, timeout: float, task: str, threads: int = 0
+    ) -> None:
         self._command = [sys.executable, "-m", module, str(study_folder)]
         self._timeout, self._task = timeout, task
+        many = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
+        self._environment = os.environ | (many if threads else {})
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -75,7 +81,7 @@ class Child:
         if self._process is None or self._process.poll() is not None:
             self._end()
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment,
                 # Ctrl+C at the terminal is for the server, which then ends this process.
                 start_new_session=True,
             )  # fmt: skip

@@ -15,6 +15,7 @@ from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
+from steelyard.web.keeper import Keeper
 from steelyard.web.pictures import Pictures
 from steelyard.web.problems import Problem
 from steelyard.web.scorer import Scorer
@@ -38,7 +39,7 @@ class Web:
         self.store = study.store
         self.accounts = Accounts(study.store, login=login)
         self.chooser = Chooser(study.folder) if apart else None
-        self.asker = Asker(study, self.chooser.put_up if self.chooser else None)
+        self.asker = Asker(study, self.chooser.choose if self.chooser else None)
         self.scores = Scores(study)
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
         self.scorer = Scorer(study.folder)
@@ -46,6 +47,7 @@ class Web:
         self.drawing = CapacityLimiter(4)
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
+        self.keeper = Keeper(study.store)
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
 

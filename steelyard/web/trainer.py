@@ -24,6 +24,7 @@ from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
 from steelyard.study import Study
 from steelyard.web.chooser import NEEDS_FEATURES
+from steelyard.web.priority import step_back
 
 __all__ = ["TrainerProcess", "pending_work", "run_worker"]
 
@@ -114,7 +115,7 @@ class _Work:
 
 
 def run_worker(
-    study_folder: str | Path, *, once: bool = False, nice: int = 10, parent: int | None = None
+    study_folder: str | Path, *, once: bool = False, nice: int = 15, parent: int | None = None
 ) -> int:
     """Train whenever there are enough new answers, until stopped.
 
@@ -127,8 +128,7 @@ def run_worker(
     Returns:
         Turns done.
     """
-    if nice and hasattr(os, "nice"):
-        os.nice(nice)
+    step_back(nice)
     if threading.current_thread() is threading.main_thread() and parent is not None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -223,8 +223,8 @@ class TrainerProcess:
             started = time.monotonic()
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "steelyard.web.trainer", str(self.folder), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-            )
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
             while self._child.poll() is None and not self._stop.wait(0.5):
                 pass
             if self._stop.is_set():

@@ -314,3 +314,20 @@ def test_backup_is_a_whole_study(store: Store, pair_ids: list[int], say: Any, tm
     with Store.open(f"sqlite:///{target}", create=False) as copy:
         assert copy.comparisons() == store.comparisons()
         assert copy.check() == []
+
+
+def test_the_log_is_brought_into_the_file_while_others_read_and_write(store: Store, tmp_path: Path) -> None:
+    """On PostgreSQL there is nothing to bring in, and asking for it does no harm."""
+    reading = store._engine.connect()
+    reading.execute(sa.text("SELECT count(*) FROM images"))
+    store.checkpoint()
+    store.add_pairs([NewPair(row, row + 1, 0, "random", "drawn at random") for row in range(5)])
+    store.checkpoint()
+    reading.close()
+    store.checkpoint()
+    assert len(store.pairs()) == 5
+    if store._sqlite:
+        alone = tmp_path / "alone.db"
+        alone.write_bytes((tmp_path / "study.db").read_bytes())  # without its log
+        with closing(sqlite3.connect(alone)) as copy:
+            assert copy.execute("SELECT count(*) FROM pairs").fetchone() == (5,)
