@@ -1,6 +1,6 @@
 """Fifty annotators, one answer a second each, while a model trains on the same two cores. Locust does the asking.
 
-    python benchmarks/server_load.py [--images 100000] [--people 50] [--seconds 45]
+    python benchmarks/server_load.py [--images 100000] [--people 50] [--seconds 45] [--store URL]
 
 "Server share" is what the server itself measures (its Server-Timing header): from the request's arrival to the
 response's start. Locust's own times include the client, which runs on the same cores.
@@ -88,8 +88,9 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--seconds", type=int, default=45)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "steelyard-bench-web")
+    parser.add_argument("--store", default="", help="URL of an empty PostgreSQL database instead of SQLite")
     options = parser.parse_args()
-    folder = web_study.make(options.folder, n=options.images)
+    folder = web_study.make(options.folder, n=options.images, store=options.store)
 
     from steelyard.study import Study
     from steelyard.web.auth import digest, new_secret

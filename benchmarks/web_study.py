@@ -23,11 +23,11 @@ N = 100_000
 DISTINCT = 48
 
 
-def make(folder: Path, *, n: int = N, size: int = 256) -> Path:
-    """Make the study below a folder unless it is there; gives the study's folder."""
+def make(folder: Path, *, n: int = N, size: int = 256, store: str = "") -> Path:
+    """Make the study below a folder unless it is there, its store at a URL if one is given; gives the study's folder."""
     from PIL import Image
 
-    study_folder = folder / f"study-{n}"
+    study_folder = folder / f"study-{n}{'-elsewhere' if store else ''}"
     if (study_folder / "study.toml").exists():
         return study_folder
     images = folder / "images"
@@ -46,7 +46,7 @@ def make(folder: Path, *, n: int = N, size: int = 256) -> Path:
     severity = drawn.severity[np.arange(n) % DISTINCT] + rng.normal(0, 0.3, n)
     np.save(folder / "features.npy", np.column_stack([severity, rng.normal(size=(n, 31))]).astype(np.float32))
     catalog = Catalog.from_features(folder / "features.npy", folder / "labels.csv", root=images)
-    changes = {"ask": {"start": "random", "budget": 1.0}}
+    changes = {"ask": {"start": "random", "budget": 1.0}, **({"store": store} if store else {})}
     with Study.create(study_folder, catalog, preset="features", **changes) as study:
         for pair in study.ask(300, annotator="teacher"):
             left, right = catalog.index_of(pair.left), catalog.index_of(pair.right)

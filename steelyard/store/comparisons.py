@@ -45,13 +45,12 @@ class ComparisonLog(Database):
             UnknownRecordError: no such pair, or nothing to supersede.
             StoreError: the sides do not match the pair, or a field cannot be stored.
         """
-        return self._add([new], require_lease, now)[0]
+        return self.add_comparisons([new], require_lease=require_lease, now=now)[0]
 
-    def add_comparisons(self, new: Sequence[NewComparison], *, now: float | None = None) -> list[Recorded]:
-        """Write many answers in one transaction, all or none; errors as in `add_comparison`."""
-        return self._add(new, False, now)
-
-    def _add(self, new: Sequence[NewComparison], require_lease: bool, now: float | None) -> list[Recorded]:
+    def add_comparisons(
+        self, new: Sequence[NewComparison], *, require_lease: bool = False, now: float | None = None
+    ) -> list[Recorded]:
+        """Write many answers in one transaction, all or none; arguments and errors as in `add_comparison`."""
         for answer in new:
             _check(answer)
         with self._writing() as connection:

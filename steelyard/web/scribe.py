@@ -72,7 +72,7 @@ class Scribe:
     def _write(self, batch: list[_Ticket]) -> None:
         if len(batch) > 1:
             try:
-                done = self._store._add([ticket.new for ticket in batch], True, None)
+                done = self._store.add_comparisons([ticket.new for ticket in batch], require_lease=True)
             except StoreError:
                 pass  # one bad answer must not take the others with it: each by itself
             else:

@@ -30,13 +30,13 @@ def test_a_crowd_is_recorded_exactly_once_in_few_transactions(
     answers = handed(study, people=8, each=6)
     scribe = Scribe(study.store)
     transactions: list[int] = []
-    plain = study.store._add
+    plain = study.store.add_comparisons
 
-    def counted(new, require_lease, now):  # type: ignore[no-untyped-def]
+    def counted(new, **how):  # type: ignore[no-untyped-def]
         transactions.append(len(new))
-        return plain(new, require_lease, now)
+        return plain(new, **how)
 
-    monkeypatch.setattr(study.store, "_add", counted)
+    monkeypatch.setattr(study.store, "add_comparisons", counted)
     with ThreadPoolExecutor(16) as crowd:
         first = list(crowd.map(scribe.add, answers))
         again = list(crowd.map(scribe.add, answers))
