@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.report.analysis import Analysis
-from steelyard.report.figure import Figure, render
+from steelyard.report.figure import Figure, narrow, render
 from steelyard.report.palette import INK, MUTED, RULE, grade_colors
 from steelyard.report.tables import method_name
 
@@ -43,7 +43,7 @@ def scores_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
             cells = own.groupby(["fold", "seed"])["score"]
             score = (own["score"] - cells.transform("mean")) / cells.transform("std").replace(0, 1)
             _boxes(ax, [score[own["grade"] == g].to_numpy() for g in range(len(analysis.grades))], analysis)
-            ax.set_title(title, fontsize=8.5)
+            ax.set_title(narrow(title), fontsize=8.5)
         axes[0].set_ylabel("score of test images, standardised")
 
     return render(
@@ -76,7 +76,7 @@ def uncertainty_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure |
                 [(spread / scale)[own["grade"] == g].to_numpy() for g in range(len(analysis.grades))],
                 analysis,
             )
-            ax.set_title(f"{method_name(analysis.proposed, short=True)}, round {number}")
+            ax.set_title(narrow(f"{method_name(analysis.proposed, short=True)}, round {number}"))
         axes[0].set_ylabel("posterior deviation / spread of scores")
 
     return render(
@@ -141,7 +141,7 @@ def proportions_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure |
             ax.set_xticks(range(len(bars)), [name for name, _ in bars])
             ax.set_xlabel("up to round")
             ax.axvline(0.5, color=RULE, linewidth=0.8)
-            ax.set_title(method_name(method, short=True), fontsize=8.5)
+            ax.set_title(narrow(method_name(method, short=True)), fontsize=8.5)
             ax.grid(visible=False, axis="x")
             ax.set_ylim(0, 100)
         axes[0].set_ylabel("images in labelled pairs, %")
@@ -200,7 +200,7 @@ def map_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
                 edgecolor=INK,
                 linewidth=0.5,
             )
-            ax.set_title(f"picked by {method_name(method, short=True)}")
+            ax.set_title(narrow(f"picked by {method_name(method, short=True)}"))
         for ax in axes:
             ax.set_xticks([])
             ax.set_yticks([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from steelyard.report.palette import style
 
-__all__ = ["FORMATS", "Figure", "legend", "render"]
+__all__ = ["FORMATS", "Figure", "legend", "narrow", "render"]
 
 FORMATS = ("svg", "pdf", "png")
 
@@ -92,3 +93,8 @@ def legend(canvas: Any, ax: Any) -> None:
     canvas.legend(
         handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4
     )
+
+
+def narrow(title: str, width: int = 24) -> str:
+    """A title that fits above one panel of several: broken into lines."""
+    return textwrap.fill(title, width)
