@@ -18,7 +18,7 @@ from scipy import linalg, optimize
 
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
-from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.posterior import Posterior, gather
 from steelyard.ranker.reduction import Kernel, Reduction
 
 __all__ = ["ConvexHead", "Ties"]
@@ -107,7 +107,8 @@ class ConvexHead:
         graded = np.flatnonzero(np.isfinite(marks))
         needed, position = np.unique(np.concatenate([index.ravel(), graded]), return_inverse=True)
         phi = np.asarray(
-            rows[needed] if rows is not None else reduction.transform(features_N_F[needed]), dtype=np.float64
+            gather(rows, needed) if rows is not None else reduction.transform(gather(features_N_F, needed)),
+            dtype=np.float64,
         )
         left, right = position[: 2 * len(index)].reshape(-1, 2).T
         problem = _Problem(

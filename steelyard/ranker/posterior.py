@@ -22,11 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
 
-__all__ = ["Kind", "Posterior", "blocks"]
+__all__ = ["Kind", "Posterior", "blocks", "gather"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["draws", "closed_form", "laplace"]
 
+_PIECE = 256  # rows of a memory map read at a time, where they lie apart
 _BLOCK = 1 << 20  # numbers a block: 8 MB in float64, small enough to stay near the processor
 
 
@@ -375,13 +376,28 @@ class Posterior:
 def blocks(rows: NDArray[Any], numbers: int) -> Iterator[slice]:
     """Slices of so many numbers each; what was read of a memory map is given back to the system after each."""
     step = max(1, numbers // max(1, rows.shape[1]))
-    mapped = getattr(rows, "_mmap", None)
     for start in range(0, len(rows), step):
         yield slice(start, start + step)
-        if mapped is not None and hasattr(
-            mapped, "madvise"
-        ):  # pages stay in the system's cache, but not in our memory
-            mapped.madvise(mmap.MADV_DONTNEED)
+        _give_back(rows)
+
+
+def gather(rows: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
+    """`rows[index]`, in pieces where the rows are a memory map: the system may map megabytes around each row that is read."""
+    if getattr(rows, "_mmap", None) is None:
+        return np.asarray(rows[index])
+    taken = np.empty((len(index), *rows.shape[1:]), dtype=rows.dtype)
+    for start in range(0, len(index), _PIECE):
+        taken[start : start + _PIECE] = rows[index[start : start + _PIECE]]
+        _give_back(rows)
+    return taken
+
+
+def _give_back(rows: NDArray[Any]) -> None:
+    """Drop the pages of a memory map from our memory; they stay in the system's cache."""
+    mapped = getattr(rows, "_mmap", None)
+    # Of a copy-on-write map this would drop what was written.
+    if mapped is not None and getattr(rows, "mode", "") != "c" and hasattr(mapped, "madvise"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _climb(mean: float, spread: float, answer: float, tau: float) -> float:

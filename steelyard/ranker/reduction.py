@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from steelyard.errors import RankerError
-from steelyard.ranker.posterior import blocks
+from steelyard.ranker.posterior import blocks, gather
 
 __all__ = ["Kernel", "Reduction"]
 
@@ -76,8 +76,8 @@ class Reduction:
             raise RankerError(f"components is 1 or more, not {components}")
         n = len(features_N_F)
         rng = np.random.default_rng(seed)
-        chosen = np.sort(rng.choice(n, _ROWS, replace=False)) if n > _ROWS else slice(None)
-        x = np.array(features_N_F[chosen], dtype=np.float64)  # a copy: it is centred in place
+        chosen = np.sort(rng.choice(n, _ROWS, replace=False)) if n > _ROWS else np.arange(n)
+        x = np.array(gather(features_N_F, chosen), dtype=np.float64)  # a copy: it is centred in place
         _check_finite(x)
         center = x.mean(axis=0)
         x -= center
