@@ -32,7 +32,9 @@ __all__ = [
 
 Batches = Iterable[NDArray[Any]]
 Progress = Callable[[int, int, str], None]
-_BLOCK_BYTES = 128 << 20  # raw images that are kept while all draws go over them
+_BLOCK_BYTES = (
+    64 << 20
+)  # raw images that are kept, four times as large when prepared, while all draws go over them
 _FEWEST_DRAWN = 40
 _TRAITS = 512
 _RIDGE = 0.1  # against traits of mean square length 1, as tried on networks trained with the UC images
@@ -150,9 +152,7 @@ def draw_scores(
     with torch.inference_mode():
         for block in _blocks(batches):
             # what comes before the first dropout is the same for every draw
-            inputs: list[Any] = (
-                [network.through(network.prepare(b), stages) for b in block] if stages else block
-            )
+            inputs = [network.through(network.prepare(batch), stages) for batch in block]
             sizes = [len(batch) for batch in block]
             block_scores = np.empty((len(which), sum(sizes)))
             for place, t in enumerate(which):
@@ -165,10 +165,10 @@ def draw_scores(
                             else numbers[first : first + len(batch)]
                         )
                         with draw(network, seed, t, rows=[int(row) for row in own]):
-                            parts.append(_pass(network, batch, stages))
+                            parts.append(network(batch, start=stages).float().cpu())
                 else:
                     with draw(network, seed, t):
-                        parts = [_pass(network, batch, stages) for batch in inputs]
+                        parts = [network(batch, start=stages).float().cpu() for batch in inputs]
                 block_scores[place] = _finite(_joined(parts), f"draw {t}", start)
                 if progress is not None:
                     now = start * len(which) + (place + 1) * sum(sizes)
@@ -185,7 +185,7 @@ def screened_draws(
     draws: int,
     seed: int,
     share: float,
-    rounds: int = 6,
+    rounds: int = 3,
     batch_size: int = 64,
     progress: Progress | None = None,
 ) -> Screened:
@@ -260,7 +260,7 @@ def _traits(
         x, found = network.prepare(batch), []
         for stage in network.chain():
             if masked_layers(stage):
-                found.append(x if x.dim() == 2 else x.flatten(2).mean(dim=2))
+                found.append(x if x.dim() == 2 else x.mean(dim=(2, 3)))
             x = stage(x)
         return torch.cat(found, dim=1).float()
 
@@ -295,11 +295,6 @@ def _predicted(
     level = float(np.mean((known - mean) * (known - mean - inputs @ slopes)))
     unknown = level * (1 + np.einsum("nd,de,ne->n", traits_N_D, inverse, traits_N_D, optimize=True))
     return predicted, predicted.var(axis=1) + unknown
-
-
-def _pass(network: Network, batch: Any, stages: int) -> Tensor:
-    scores: Tensor = network(batch, start=stages) if stages else network(network.prepare(batch))
-    return scores.float().cpu()
 
 
 def _blocks(batches: Batches) -> Iterator[list[NDArray[Any]]]:
