@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from steelyard.errors import RankerError
 
@@ -66,12 +65,13 @@ def loads(answers: Floats, tau: float) -> tuple[Floats, Floats]:
 
 def sigmoid(x: Floats) -> Floats:
     """σ(x), with all its digits at either end."""
-    return np.asarray(special.expit(x), dtype=np.float64)
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
 
 
 def log_sigmoid(x: Floats) -> Floats:
     """log σ(x) without overflow at either end."""
-    return np.asarray(special.log_expit(x), dtype=np.float64)
+    return np.asarray(np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x))), dtype=np.float64)
 
 
 def log_likelihood(difference: ArrayLike, answers: ArrayLike, tau: float = 0.0) -> Floats:
