@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice, check_request
+from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet, form_pairs, random_pairs
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def random(
         min(n, free pairs) pairs, all with score 0.
 
     Raises:
-        AcquireError: n is negative or the posterior is of another catalog.
+        AcquireError: n is negative, the posterior is of another catalog, or `fresh` is neither true nor false.
     """
+    if not isinstance(fresh, bool):
+        raise AcquireError(f"'fresh' is true or false, not {fresh!r}")
     size = check_request(posterior, n, taken, strategy="random", model=False)
     images = np.arange(size) if reselect else np.setdiff1d(np.arange(size), compared_images(taken))
     order = rng.permutation(images)

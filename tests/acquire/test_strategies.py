@@ -216,3 +216,8 @@ def test_fresh_random_pairs_use_every_image_once_before_any_twice(
         if len(taken) + len(pairs) <= size // 2:
             assert uses.max(initial=0) <= 1
         taken.add(pairs)
+
+
+def test_fresh_is_true_or_false() -> None:
+    with pytest.raises(AcquireError, match="'fresh' is true or false, not 'maybe'"):
+        get_strategy("random")(None, 1, taken=PairSet(5), rng=np.random.default_rng(0), fresh="maybe")

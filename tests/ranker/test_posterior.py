@@ -312,3 +312,21 @@ def numerical_hessian(function: object, at: np.ndarray, step: float = 1e-4) -> n
             for a in eye
         ]
     )
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_rows_of_a_memory_map_are_gathered_and_what_was_written_to_it_stays(
+    tmp_path: Path, mode: str
+) -> None:
+    from steelyard.ranker.posterior import blocks, gather
+
+    plain = np.random.default_rng(0).normal(size=(3000, 7)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", plain)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode=mode)
+    if mode != "r":
+        mapped[5] = plain[5] = 42.0
+    index = np.random.default_rng(1).integers(0, 3000, 1000)
+    assert np.array_equal(gather(mapped, index), plain[index])
+    assert np.array_equal(gather(plain, index), plain[index])
+    assert np.array_equal(np.concatenate([mapped[part] for part in blocks(mapped, 700)]), plain)
+    assert len(gather(mapped, index[:0])) == 0
