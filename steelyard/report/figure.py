@@ -91,10 +91,10 @@ def legend(canvas: Any, ax: Any) -> None:
     columns = -(-len(labels) // lines)
     canvas.set_figheight(canvas.get_figheight() + 0.19 * (lines - 1))
     canvas.legend(
-        handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4
+        handles, labels, loc="outside lower center", ncols=columns, handlelength=3.2, columnspacing=1.4
     )
 
 
-def narrow(title: str, width: int = 24) -> str:
+def narrow(title: str, width: int = 18) -> str:
     """A title that fits above one panel of several: broken into lines."""
     return textwrap.fill(title, width)

@@ -34,6 +34,8 @@ def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
             "color": _COLORS[place],
             "marker": _MARKERS[place],
             "linestyle": ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))[lap % 3],
+            # A colour that comes back is told by its hollow marker, also where a dash is too short to see.
+            "markerfacecolor": "white" if lap % 2 else _COLORS[place],
         }
     return styles
 
