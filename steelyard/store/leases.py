@@ -6,7 +6,7 @@ The row stays: whoever was handed a pair may answer it later too – an answer t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,8 +32,8 @@ class LeaseTable(Database):
         """Hand pairs to an annotator, oldest first.
 
         What the annotator still holds comes first, with the same sides, so reloading a page shows the same pairs;
-        it is extended when half of its time is over. New ones are open pairs that the annotator has not answered and that fewer people than wanted
-        have answered or hold.
+        it is extended when half of its time is over. New ones are open pairs that the annotator has not answered and
+        that fewer people than wanted have answered or hold.
 
         Args:
             annotator: who asks; made known where it is not.
@@ -84,9 +84,10 @@ class LeaseTable(Database):
     def free_pair_count(self, annotator: str, *, now: float | None = None) -> int:
         """How many pairs `lease_pairs` could hand to this annotator, those already held included."""
         with self._reading() as connection:
-            who = {"annotator": annotator, "at": self._clock(connection, now), "n": fields.LARGEST}
-            held = len(connection.execute(_HELD, who).all())
-            return held + int(connection.execute(_AVAILABLE_COUNT, who).scalar_one())
+            at = self._clock(connection, now)
+            held = len(_held(connection, annotator, fields.LARGEST, at))
+            free = connection.execute(_AVAILABLE_COUNT, {"annotator": annotator, "at": at}).scalar_one()
+            return held + int(free)
 
 
 def end_leases(connection: Connection, annotator: str, ids: Sequence[int], at: float) -> None:
@@ -111,22 +112,29 @@ def give_back(
     connection.execute(insert.on_conflict_do_update(index_elements=["pair", "annotator"], set_=update))
 
 
-def _look(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int]]:
+def _held(connection: Connection, annotator: str, n: int, at: float) -> dict[int, float]:
+    """Pairs that the annotator holds, oldest first, and when each lease ends."""
+    rows = connection.execute(_HELD, {"annotator": annotator, "n": n, "at": at})
+    return {row.pair: row.expires for row in rows}
+
+
+def _look(connection: Connection, annotator: str, n: int, at: float) -> tuple[dict[int, float], list[int]]:
     """Pairs that the annotator holds, and new ones up to `n` together; nothing is locked."""
-    who = {"annotator": annotator, "at": at, "last": 0}
-    held = list(connection.execute(_HELD, {**who, "n": n}).scalars())
-    more = n - len(held)
-    return held, list(connection.execute(_AVAILABLE, {**who, "n": more}).scalars()) if more else []
+    held = _held(connection, annotator, n, at)
+    who = {"annotator": annotator, "at": at, "last": 0, "n": n - len(held)}
+    return held, list(connection.execute(_AVAILABLE, who).scalars()) if len(held) < n else []
 
 
-def _skipping(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int]]:
+def _skipping(
+    connection: Connection, annotator: str, n: int, at: float
+) -> tuple[dict[int, float], list[int]]:
     """The same on PostgreSQL, locked, leaving out pairs that others have locked.
 
     Between a look and a lock somebody may commit a lease. So: look, lock, and look again with the lock held.
     """
     who = {"annotator": annotator, "at": at}
-    lock_pairs(connection, connection.execute(_HELD, {**who, "n": n}).scalars().all())
-    held = list(connection.execute(_HELD, {**who, "n": n}).scalars())
+    lock_pairs(connection, list(_held(connection, annotator, n, at)))
+    held = _held(connection, annotator, n, at)
     taken: list[int] = []
     last = 0
     while more := n - len(held) - len(taken):
@@ -138,12 +146,14 @@ def _skipping(connection: Connection, annotator: str, n: int, at: float) -> tupl
     return held, taken
 
 
-def _waiting(connection: Connection, annotator: str, n: int, at: float) -> tuple[list[int], list[int], bool]:
+def _waiting(
+    connection: Connection, annotator: str, n: int, at: float
+) -> tuple[dict[int, float], list[int], bool]:
     """The same, waiting for all locks in ascending order; also says whether a pair was lost to somebody meanwhile."""
     who = {"annotator": annotator, "at": at}
     seen, free = _look(connection, annotator, n, at)
     lock_pairs(connection, [*seen, *free], missing_ok=True)  # one nobody was asked may be dropped meanwhile
-    held = [id for id in connection.execute(_HELD, {**who, "n": n}).scalars() if id in set(seen)]
+    held = {id: expires for id, expires in _held(connection, annotator, n, at).items() if id in seen}
     taken = list(connection.execute(_STILL_AVAILABLE, {**who, "ids": free}).scalars()) if free else []
     return held, taken, len(held) + len(taken) < len(seen) + len(free)
 
@@ -151,23 +161,23 @@ def _waiting(connection: Connection, annotator: str, n: int, at: float) -> tuple
 def _hand_out(
     connection: Connection,
     annotator: str,
-    held: Sequence[int],
+    held: Mapping[int, float],
     taken: Sequence[int],
     at: float,
     seconds: float,
     rng: np.random.Generator,
 ) -> list[Leased]:
-    if held:
-        # Only when half of the time is over: looking again and again should not write to the disk each time.
-        _renew(connection, annotator, held, at + seconds, below=at + seconds / 2)
+    # Only when half of the time is over: looking again and again should not write to the disk each time.
+    if ending := [id for id, expires in held.items() if expires < at + seconds / 2]:
+        _renew(connection, annotator, ending, at + seconds)
     if taken:
         _reserve(connection, annotator, taken, at, at + seconds, rng)
     return _leases(connection, annotator, [*held, *taken])
 
 
-def _renew(connection: Connection, annotator: str, ids: Sequence[int], expires: float, below: float) -> None:
+def _renew(connection: Connection, annotator: str, ids: Sequence[int], expires: float) -> None:
     for chunk in fields.chunks(ids):
-        connection.execute(_RENEW, {"who": annotator, "ids": chunk, "until": expires, "below": below})
+        connection.execute(_RENEW, {"who": annotator, "ids": chunk, "until": expires})
 
 
 def _reserve(
@@ -179,17 +189,18 @@ def _reserve(
     rng: np.random.Generator,
 ) -> None:
     for chunk in fields.chunks(ids):
-        again = set(connection.execute(_HANDED_BEFORE, {"annotator": annotator, "ids": chunk}).scalars())
-        if again:
-            _renew(connection, annotator, sorted(again), expires, below=expires)
-        new = [id for id in chunk if id not in again]
-        if new:
-            sides = {id: rows for id, *rows in connection.execute(_SIDES, {"ids": new})}
+        asked = connection.execute(_ASKED, {"annotator": annotator, "ids": chunk}).all()
+        if again := [id for id, _, _, left in asked if left is not None]:
+            _renew(connection, annotator, again, expires)
+        if new := [(id, rows) for id, *rows, left in asked if left is None]:
             common = {"annotator": annotator, "handed_at": at, "expires": expires}
-            left = rng.integers(2, size=len(new)).tolist()
+            sides = rng.integers(2, size=len(new)).tolist()
             connection.execute(
                 _INSERT,
-                [{"pair": id, "left_row": sides[id][k], **common} for id, k in zip(new, left, strict=True)],
+                [
+                    {"pair": id, "left_row": rows[k], **common}
+                    for (id, rows), k in zip(new, sides, strict=True)
+                ],
             )
 
 
@@ -223,7 +234,7 @@ _others = sa.select(sa.func.count()).where(_running, pair_leases.c.annotator != 
 _available = sa.and_(pairs.c.open, pairs.c.answers + _others < pairs.c.raters, ~_answered, ~_own.exists())
 
 _HELD = (
-    sa.select(pair_leases.c.pair)
+    sa.select(pair_leases.c.pair, pair_leases.c.expires)
     .join(pairs, pairs.c.id == pair_leases.c.pair)
     .where(pair_leases.c.annotator == _who, pair_leases.c.expires > _at, pairs.c.open, ~_answered)
     .order_by(pair_leases.c.handed_at, pair_leases.c.pair)
@@ -239,18 +250,18 @@ _AVAILABLE_LOCKED = _AVAILABLE.with_for_update(key_share=True, skip_locked=True)
 _STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)
 _AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
 
-_HANDED_BEFORE = sa.select(pair_leases.c.pair).where(
-    pair_leases.c.annotator == _who, pair_leases.c.pair.in_(_ids)
+# The rows of a pair, and which was on the left if the annotator was handed it before.
+_ASKED = (
+    sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pair_leases.c.left_row)
+    .outerjoin(pair_leases, sa.and_(pair_leases.c.pair == pairs.c.id, pair_leases.c.annotator == _who))
+    .where(pairs.c.id.in_(_ids))
+    .order_by(pairs.c.id)
 )
-_SIDES = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row).where(pairs.c.id.in_(_ids))
 _INSERT = sa.insert(pair_leases)
+# By key alone: a condition on `expires` would have SQLite read all that the annotator ever held.
 _RENEW = (
     sa.update(pair_leases)
-    .where(
-        pair_leases.c.annotator == sa.bindparam("who"),
-        pair_leases.c.pair.in_(_ids),
-        pair_leases.c.expires < sa.bindparam("below"),
-    )
+    .where(pair_leases.c.annotator == sa.bindparam("who"), pair_leases.c.pair.in_(_ids))
     .values(expires=sa.bindparam("until"))
 )
 _END = (
