@@ -56,7 +56,8 @@ class ComparisonLog(Database):
         with self._writing() as connection:
             at = self._clock(connection, now)
             names = {answer.annotator for answer in new}
-            ensure_annotators(connection, self, names, at)
+            if not require_lease:  # who was handed a pair is known
+                ensure_annotators(connection, self, names, at)
             asked = lock_pairs(connection, [answer.pair for answer in new])
             rows = [_values(answer, asked[answer.pair], at) for answer in new]
             if require_lease:

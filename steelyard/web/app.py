@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -184,6 +185,9 @@ def serve(
             tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
         # Choosing pairs computes in a thread; answers must not wait the usual 5 ms for each of its turns.
         sys.setswitchinterval(0.001)
+        # What is there now stays: looking through it for cycles would make everybody wait for a tenth of a second.
+        gc.collect()
+        gc.freeze()
         if threading.current_thread() is threading.main_thread():
             # uvicorn raises the signal again when it has shut down; leave by the front door, trainer and all.
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -94,6 +94,10 @@ def web_of(request: Request) -> Web:
     return web
 
 
+async def _web(request: Request) -> Web:
+    return web_of(request)  # FastAPI sends a plain function to a thread, and every request would wait for it
+
+
 async def maybe(request: Request) -> Principal | None:
     """Who asks, or None."""
     return await web_of(request).accounts.recognise(request)
@@ -111,7 +115,7 @@ def _at_least(role: Role) -> Callable[[Request], Awaitable[Principal]]:
     return check
 
 
-WebOf = Annotated[Web, Depends(web_of)]
+WebOf = Annotated[Web, Depends(_web)]
 Anyone = Annotated[Principal, Depends(_at_least("annotator"))]
 Lead = Annotated[Principal, Depends(_at_least("lead"))]
 Admin = Annotated[Principal, Depends(_at_least("admin"))]
