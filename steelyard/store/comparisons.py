@@ -55,18 +55,15 @@ class ComparisonLog(Database):
             _check(answer)
         with self._writing() as connection:
             at = self._clock(connection, now)
-            names = {answer.annotator for answer in new}
             if not require_lease:  # who was handed a pair is known
-                ensure_annotators(connection, self, names, at)
+                ensure_annotators(connection, self, {answer.annotator for answer in new}, at)
             asked = lock_pairs(connection, [answer.pair for answer in new])
             rows = [_values(answer, asked[answer.pair], at) for answer in new]
             if require_lease:
-                for answer in new:
-                    _check_handed_out(connection, answer)
+                _check_handed_out(connection, new)
             recorded = COMPARISONS.append(self, connection, rows)
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
-            for annotator in sorted(names):
-                end_leases(connection, annotator, [a.pair for a in written if a.annotator == annotator], at)
+            end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)
             settle(connection, [answer.pair for answer in written])
         return recorded
 
@@ -161,13 +158,19 @@ def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
     }
 
 
-def _check_handed_out(connection: Connection, answer: NewComparison) -> None:
-    if connection.execute(_HANDED_OUT, {"pair": answer.pair, "annotator": answer.annotator}).first() is None:
-        raise NotHandedOutError(
-            f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
+def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> None:
+    handed: set[tuple[int, str]] = set()
+    for chunk in fields.chunks(sorted({answer.pair for answer in new})):
+        handed.update(
+            (pair, annotator) for pair, annotator in connection.execute(_HANDED_OUT, {"ids": chunk})
         )
+    for answer in new:
+        if (answer.pair, answer.annotator) not in handed:
+            raise NotHandedOutError(
+                f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
+            )
 
 
-_HANDED_OUT = sa.select(sa.literal(1)).where(
-    pair_leases.c.pair == sa.bindparam("pair"), pair_leases.c.annotator == sa.bindparam("annotator")
+_HANDED_OUT = sa.select(pair_leases.c.pair, pair_leases.c.annotator).where(
+    pair_leases.c.pair.in_(sa.bindparam("ids", expanding=True))
 )

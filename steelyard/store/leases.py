@@ -90,10 +90,10 @@ class LeaseTable(Database):
             return held + int(free)
 
 
-def end_leases(connection: Connection, annotator: str, ids: Sequence[int], at: float) -> None:
-    """End leases because their pairs were answered; the pairs' locks are held."""
-    for chunk in fields.chunks(sorted(set(ids))):
-        connection.execute(_END, {"who": annotator, "ids": chunk, "at": at})
+def end_leases(connection: Connection, answered: Sequence[tuple[int, str]], at: float) -> None:
+    """End the leases of pairs and annotators because they were answered; the pairs' locks are held."""
+    for chunk in fields.chunks(sorted(set(answered))):
+        connection.execute(_END, {"answered": chunk, "ids": [pair for pair, _ in chunk], "at": at})
 
 
 def give_back(
@@ -267,8 +267,8 @@ _RENEW = (
 _END = (
     sa.update(pair_leases)
     .where(
-        pair_leases.c.annotator == sa.bindparam("who"),
-        pair_leases.c.pair.in_(_ids),
+        pair_leases.c.pair.in_(_ids),  # SQLite does not use an index for a list of tuples
+        sa.tuple_(pair_leases.c.pair, pair_leases.c.annotator).in_(sa.bindparam("answered", expanding=True)),
         pair_leases.c.expires > _at,
     )
     .values(expires=_at)

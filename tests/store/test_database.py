@@ -331,3 +331,37 @@ def test_the_log_is_brought_into_the_file_while_others_read_and_write(store: Sto
         alone.write_bytes((tmp_path / "study.db").read_bytes())  # without its log
         with closing(sqlite3.connect(alone)) as copy:
             assert copy.execute("SELECT count(*) FROM pairs").fetchone() == (5,)
+
+
+def test_a_server_started_anew_is_noticed_after_a_rest(
+    postgres_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections that the server has dropped are replaced before anybody's answer meets them."""
+    monkeypatch.setattr(database, "RESTED_SECONDS", 0.0)
+    before = postgres_store.image_count()
+    with sa.create_engine(postgres_store._engine.url, poolclass=sa.NullPool).connect() as other:
+        gone = sa.text(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database() AND backend_type = 'client backend'"
+        )
+        assert other.execute(gone).scalar_one() >= 1
+    assert postgres_store.image_count() == before
+
+
+def test_the_clock_of_the_server_is_asked_once_a_minute(
+    postgres_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    sa.event.listen(
+        postgres_store._engine, "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: asked.append(statement) if "clock_timestamp" in statement else None,
+    )  # fmt: skip
+    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
+    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
+    assert len(asked) <= 1
+    monkeypatch.setattr(database, "CLOCK_SECONDS", -1.0)
+    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
+    assert asked
+    with postgres_store._reading() as connection:
+        server = float(connection.execute(database._NOW).scalar_one())
+        assert abs(postgres_store._clock(connection, None) - server) < 1.0

@@ -174,3 +174,23 @@ def test_undo_hands_the_pair_back_with_the_same_sides(store: Store, pair_ids: li
 def test_bad_requests_are_refused(store: Store, bad: dict[str, Any]) -> None:
     with pytest.raises(StoreError):
         ask(store, **{"annotator": "a", **bad})
+
+
+def test_answers_written_together_end_their_own_leases_only(store: Store, say: Any) -> None:
+    """Two raters hold both pairs, and each has answered another one: the crossed leases go on."""
+    first, second = store.add_pairs([NewPair(0, 1, raters=2), NewPair(2, 3, raters=2)])
+    held = {who: {leased.pair: leased for leased in ask(store, who, 2)} for who in ("a", "b")}
+    store.add_comparisons(
+        [say.about(held["a"][first]), say.about(held["b"][second])], require_lease=True, now=1001
+    )
+    assert numbers(ask(store, "a", 2, now=1002)) == [second]
+    assert numbers(ask(store, "b", 2, now=1002)) == [first]
+    assert ask(store, "c", 2, now=1002) == []  # nobody else is wanted
+
+
+def test_one_of_many_that_was_not_handed_out_is_named(store: Store, pair_ids: list[int], say: Any) -> None:
+    [leased] = ask(store, "a")
+    stranger = say.on(store, pair_ids[1], "b")
+    with pytest.raises(NotHandedOutError, match=rf"pair {pair_ids[1]} was not handed to 'b'"):
+        store.add_comparisons([say.about(leased), stranger], require_lease=True)
+    assert store.answer_count() == 0
