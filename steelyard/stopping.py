@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.ranker.likelihood import curvature, slope
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["AccuracyEstimate", "advise", "estimate_accuracy", "left_out_differences", "random_curve"]
+__all__ = [
+    "AccuracyEstimate",
+    "advise",
+    "estimate_accuracy",
+    "left_out_differences",
+    "random_curve",
+    "share_interval",
+]
 
 _ENOUGH = 30  # reserved answers below which an estimate says next to nothing
 _PLATEAU = 0.01
@@ -76,16 +83,22 @@ def estimate_accuracy(differences: ArrayLike, answers: ArrayLike) -> tuple[float
     Returns:
         estimate, low, high, number of answers; NaN where there are none.
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     delta, given = np.asarray(differences, dtype=np.float64), np.asarray(answers, dtype=np.float64)
     clear = given != 0.5
     n = int(clear.sum())
     if n == 0:
         return float("nan"), float("nan"), float("nan"), 0
     right = float(np.where(delta == 0, 0.5, (delta > 0) == (given == 1))[clear].sum())
-    low, high = proportion_confint(right, n, alpha=0.05, method="wilson")
-    return right / n, float(low), float(high), n
+    low, high = share_interval(right / n, n)
+    return right / n, low, high, n
+
+
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """The 95% interval (Wilson) of a share of n."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(share * n, n, alpha=0.05, method="wilson")
+    return float(low), float(high)
 
 
 def random_curve(

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.belief import load_posterior
 from steelyard.evaluate.cost import measured_seconds
 from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table
-from steelyard.stopping import random_curve
+from steelyard.stopping import share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,8 +113,6 @@ def _grades_by_path(study: Study) -> dict[str, int]:
 
 def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figure | None:
     """Estimated accuracy of each model against the answers it had, beside its random pairs alone and a coin."""
-    from statsmodels.stats.proportion import proportion_confint
-
     points = [
         (m.metrics["answers"], m.metrics["accuracy"], m.metrics["accuracy_pairs"])
         for m in models
@@ -124,8 +121,8 @@ def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figur
     if len(points) < 2:
         return None
     x, y, n = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    low, high = proportion_confint(y * n, n, alpha=0.05, method="wilson")
-    alone = _random_alone(study, models[-1])
+    low, high = np.transpose([share_interval(share, int(of)) for share, of in zip(y, n, strict=True)])
+    alone = models[-1].metrics.get("random", [])
 
     def paint(canvas: Any) -> None:
         from matplotlib.ticker import PercentFormatter
@@ -158,19 +155,6 @@ def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figur
         formats,
         (7.2, 2.8),
         paint,
-    )
-
-
-def _random_alone(study: Study, newest: Any) -> list[tuple[int, float, float, float]]:
-    """What random choice would have given; known for a convex head that learns from answers alone."""
-    ranker = study.config.ranker
-    if ranker.head != "convex" or ranker.multitask:
-        return []
-    posterior = load_posterior(study.folder / newest.path)
-    answers = study.store.effective_arrays()
-    drawn = answers.reserved & ~np.isnan(answers.labels) & (answers.seq <= newest.comparisons_seq)
-    return random_curve(
-        posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
     )
 
 

@@ -38,7 +38,17 @@ class AuditLog(Database):
 
     def audit_log(self, after: int = 0, limit: int | None = None) -> list[AuditEntry]:
         """Entries in their order, from the first one after number `after`."""
-        query = sa.select(audit).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
+        return self._audited(audit.c.seq > after, audit.c.seq, limit)
+
+    def latest_audit(self, limit: int, before: int | None = None) -> list[AuditEntry]:
+        """The last entries, newest first; with `before`, the last ones before that number."""
+        earlier = sa.true() if before is None else audit.c.seq < before
+        return self._audited(earlier, audit.c.seq.desc(), limit)
+
+    def _audited(
+        self, which: sa.ColumnElement[bool], order: sa.ColumnElement[int], limit: int | None
+    ) -> list[AuditEntry]:
+        query = sa.select(audit).where(which).order_by(order).limit(limit)
         with self._reading() as connection:
             return [AuditEntry(**row) for row in connection.execute(query).mappings()]
 

@@ -17,7 +17,7 @@ from steelyard.belief import save_posterior
 from steelyard.config import RankerConfig, StudyConfig
 from steelyard.errors import StudyError
 from steelyard.ranker.posterior import Posterior
-from steelyard.stopping import estimate_accuracy, left_out_differences
+from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.store.store import Store
 
@@ -100,6 +100,7 @@ def learn(
         "answers": int(keep.sum()),
         "seconds": round(time.monotonic() - started, 3),
         **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+        **({"random": alone} if (alone := _random_alone(posterior, answers, config.ranker)) else {}),
     }
     (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
     if folder.exists():  # left by a trainer that died between here and the announcement below
@@ -126,6 +127,21 @@ def estimate(
     if _teaches_reserved(config) and posterior.kind == "laplace":
         return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
     return estimate_accuracy(posterior.difference(pairs)[0], labels)
+
+
+def _random_alone(
+    posterior: Posterior, answers: AnswerArrays, config: RankerConfig
+) -> list[tuple[int, float, float, float]]:
+    """What random choice would have given: (answers, accuracy, low, high) from the pairs held back alone.
+
+    Only a convex head is fitted in no time, and only one without grades learns from answers alone.
+    """
+    if config.head != "convex" or config.multitask:
+        return []
+    drawn = answers.reserved & ~np.isnan(answers.labels)
+    return random_curve(
+        posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
+    )
 
 
 def _teaches_reserved(config: RankerConfig) -> bool:

@@ -20,6 +20,10 @@ def test_who_did_what_and_when(store: Store) -> None:
     assert (two.actor, two.detail) == ("system", {})
     assert store.audit_log(after=first) == [two]
     assert store.audit_log(limit=1) == [one]
+    assert store.latest_audit(5) == [two, one]
+    assert store.latest_audit(1) == [two]
+    assert store.latest_audit(5, before=two.seq) == [one]
+    assert store.latest_audit(5, before=first) == []
     with pytest.raises(StoreError, match="finite"):
         store.audit("kt", "x", {"a": float("inf")})
     with pytest.raises(StoreError, match="an action"):

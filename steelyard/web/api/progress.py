@@ -9,9 +9,7 @@ from itertools import pairwise
 import numpy as np
 from fastapi import APIRouter
 
-from steelyard.belief import load_posterior
-from steelyard.errors import StudyError
-from steelyard.stopping import AccuracyEstimate, random_curve
+from steelyard.stopping import AccuracyEstimate, share_interval
 from steelyard.web.api.schema.progress import (
     AccuracyPart,
     AccuracyPoint,
@@ -105,7 +103,7 @@ def _history(web: Web) -> list[AccuracyPoint]:
         share, n = model.metrics.get("accuracy"), model.metrics.get("accuracy_pairs")
         if share is None or not n:
             continue
-        low, high = _wilson(float(share), int(n))
+        low, high = share_interval(float(share), int(n))
         points.append(
             AccuracyPoint(
                 answers=int(model.metrics.get("answers", 0)), estimate=float(share), low=low, high=high
@@ -114,41 +112,18 @@ def _history(web: Web) -> list[AccuracyPoint]:
     return points
 
 
-def _wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return float(max(0.0, middle - half)), float(min(1.0, middle + half))
-
-
 def _accuracy(web: Web, estimate: AccuracyEstimate | None) -> AccuracyPart:
     text = estimate.sentence if estimate else "There is no model yet, so accuracy cannot be estimated."
     return AccuracyPart(sentence=text, history=_history(web), random=_random(web))
 
 
 def _random(web: Web) -> list[AccuracyPoint]:
-    """What random choice would have given, from the reserved pairs alone; computed once for each model.
-
-    Only a convex head is fitted in no time, and only one without grades learns from answers alone.
-    """
-    newest, ranker = web.store.newest_model(), web.study.config.ranker
-    if newest is None or ranker.head != "convex" or ranker.multitask:
-        return []
-    model, points = web.kept.get("random curve", (None, []))
-    if model != newest.id:
-        try:
-            posterior = load_posterior(web.study.folder / newest.path)
-        except StudyError:
-            return []  # a trainer may be exchanging files; the next look finds them
-        answers = web.store.effective_arrays()
-        drawn = answers.reserved & ~np.isnan(answers.labels) & (answers.seq <= newest.comparisons_seq)
-        points = [
-            AccuracyPoint(answers=k, estimate=estimate, low=low, high=high)
-            for k, estimate, low, high in random_curve(
-                posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
-            )
-        ]
-        web.kept["random curve"] = (newest.id, points)
-    return list(points)
+    """What random choice would have given, as the trainer found it for the newest model."""
+    newest = web.store.newest_model()
+    return [
+        AccuracyPoint(answers=int(k), estimate=estimate, low=low, high=high)
+        for k, estimate, low, high in (newest.metrics.get("random", ()) if newest else ())
+    ]
 
 
 def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:

@@ -6,24 +6,21 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
-from steelyard.store.records import AuditEntry
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
 from steelyard.web.api.schema.study import AuditEntryOut, AuditList, Backup, StudyChange, StudyInfo
 from steelyard.web.context import Admin, Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
 
-__all__ = ["newest_first", "router", "study_info"]
+__all__ = ["router", "study_info"]
 
 router = APIRouter(tags=["study"])
 
-_END = 2**31 - 1
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _KINDS = {
     "csv": ("text/csv; charset=utf-8", ".csv"),
@@ -141,8 +138,8 @@ def backup(web: WebOf, who: Admin) -> Backup:
 @router.get("/audit", responses=responses(401, 403, 422, 503))
 def audit(web: WebOf, who: Admin, cursor_: Cursor = None, limit: Limit = 50) -> AuditList:
     """Who did what and when, newest first."""
-    before = cursor.read("audit", cursor_, first=_END)
-    entries = newest_first(web.store.audit_log, before, limit + 1)
+    before = None if cursor_ is None else cursor.read("audit", cursor_)
+    entries = web.store.latest_audit(limit + 1, before)
     return AuditList(
         entries=[
             AuditEntryOut(seq=e.seq, at=e.at, actor=e.actor, action=e.action, detail=e.detail)
@@ -150,31 +147,3 @@ def audit(web: WebOf, who: Admin, cursor_: Cursor = None, limit: Limit = 50) -> 
         ],
         next=cursor.write("audit", entries[limit - 1].seq) if len(entries) > limit else None,
     )
-
-
-def newest_first(read: Callable[[int, int], list[AuditEntry]], before: int, n: int) -> list[AuditEntry]:
-    """The last n entries before number `before`, newest first, of a log that is read forwards.
-
-    A log grows for years and its end is what people look at. Numbers only rise, so the end is found by halving – some
-    thirty looks at one row – and a stretch before it holds the entries, widened where numbers are missing.
-
-    Args:
-        read: (after, limit) → entries in their order from the first one after `after`.
-        before: only entries with a lower number.
-        n: how many.
-    """
-    low, high = 0, before - 1  # the last number before `before` lies in low … high; 0 for none
-    while low < high:
-        middle = (low + high) // 2
-        found = read(middle, 1)
-        if found and found[0].seq < before:
-            low = found[0].seq
-        else:
-            high = middle
-    last, width = low, n
-    while True:
-        start = max(0, last - width)
-        entries = [entry for entry in read(start, max(1, last - start)) if entry.seq <= last]
-        if len(entries) >= n or start == 0:
-            return entries[::-1][:n]
-        width *= 4
