@@ -25,6 +25,8 @@ _PACE_ANSWERS = 50
 class AnswerTable(Database):
     """Methods that read answers."""
 
+    _counted: tuple[int, int] = 0, 0  # the last row of the log that was counted, and the answers up to there
+
     def comparison(self, id: str) -> Comparison:
         """One row of the log.
 
@@ -108,11 +110,20 @@ class AnswerTable(Database):
             return int(connection.execute(_LAST).scalar_one())
 
     def answer_count(self, annotator: str | None = None) -> int:
-        """How many answers count, of one annotator or of all."""
+        """How many answers count, of one annotator or of all.
+
+        Every request wants the number of all, so it is kept: the log only grows, and what each row of it adds or takes
+        away never changes.
+        """
         with self._reading() as connection:
-            if annotator is None:
-                return int(connection.execute(_COUNT).scalar_one())
-            return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
+            if annotator is not None:
+                return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
+            seq, answers = self._counted
+            more, last = connection.execute(_COUNT_AFTER, {"after": seq}).one()
+        if last is not None:
+            answers += int(more)
+            self._counted = int(last), answers
+        return answers
 
     def counts(self) -> list[AnnotatorCount]:
         """What each annotator did, by name; those who answered nothing are left out."""
@@ -224,22 +235,21 @@ _SUPERSEDED = (
 )
 
 
-def _count(one: bool) -> sa.Select[Any]:
-    """All rows, without the undos and without what they and later answers replaced.
+# A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo.
+_target = comparisons.alias("target")
+_replaced = sa.select(_target.c.answer).where(_target.c.id == _later.c.supersedes).scalar_subquery()
+_takes = sa.case((_later.c.answer == WITHDRAWN, 1), else_=0) + sa.case((_replaced != WITHDRAWN, 1), else_=0)
+_COUNT_AFTER = sa.select(sa.func.sum(1 - _takes), sa.func.max(_later.c.seq)).where(_later.c.seq > _after)
 
-    Only rows that supersede something are looked at one by one; the others are counted in an index.
-    """
-    target = comparisons.alias("target")
-    replaced = sa.select(target.c.answer).where(target.c.id == _later.c.supersedes).scalar_subquery()
-    takes = sa.case((_later.c.answer == WITHDRAWN, 1), else_=0) + sa.case((replaced != WITHDRAWN, 1), else_=0)
-    rows = sa.select(sa.func.count()).select_from(comparisons)
-    # "Is not null", and below the name, spelled so that SQLite takes the index of what supersedes.
-    taken = sa.select(sa.func.coalesce(sa.func.sum(takes), 0)).where(_later.c.supersedes > "")
-    if one:
-        annotator = sa.bindparam("annotator", type_=sa.Text)
-        rows = rows.where(comparisons.c.annotator == annotator)
-        taken = taken.where(_later.c.annotator + "" == annotator)
-    return sa.select(rows.scalar_subquery() - taken.scalar_subquery())
-
-
-_COUNT, _COUNT_OF_ONE = _count(one=False), _count(one=True)
+# Only rows that supersede something are looked at one by one; the others are counted in an index. "Is not null", and
+# below the name, spelled so that SQLite takes the index of what supersedes.
+_one = sa.bindparam("annotator", type_=sa.Text)
+_COUNT_OF_ONE = sa.select(
+    sa.select(sa.func.count())
+    .select_from(comparisons)
+    .where(comparisons.c.annotator == _one)
+    .scalar_subquery()
+    - sa.select(sa.func.coalesce(sa.func.sum(_takes), 0))
+    .where(_later.c.supersedes > "", _later.c.annotator + "" == _one)
+    .scalar_subquery()
+)

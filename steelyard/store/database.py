@@ -184,7 +184,12 @@ class Database:
                     raise BusyError(f"{self.url}: too many requests at once; nothing was written, try again")
                 stack.callback(self._writer.release)
             connection = stack.enter_context(self._engine.connect())
-            connection.execution_options(writing=writing)
+            if writing or self._sqlite:
+                connection.execution_options(writing=writing)
+            else:
+                # Each statement sees what is committed then, in a transaction or not; without, BEGIN and COMMIT are
+                # two round trips less.
+                connection.execution_options(isolation_level="AUTOCOMMIT")
             stack.enter_context(connection.begin())
             yield connection
 

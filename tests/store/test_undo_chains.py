@@ -58,7 +58,9 @@ def test_what_counts_is_what_plain_python_says(
     pairs = store.add_pairs([NewPair(2 * k, 2 * k + 1, repeat=repeat) for k in range(3)])
     started = store.last_seq()
     book = Notebook()
+    before = store.answer_count()
     for kind, k, annotator, answer, exchanged, earlier in steps:
+        assert store.answer_count() == before + len(book.standing())  # counted on from the last time
         key, id = (pairs[k], annotator), f"n{next(_names)}"
         ids = [row[0] for row in book.rows]
         target = ids[earlier % len(ids)] if ids else "nothing"
