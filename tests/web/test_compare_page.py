@@ -47,6 +47,31 @@ def test_thirty_pairs_by_keys(study: Study, serve: Serve, window: Open) -> None:
     assert 3 <= kept <= 27, "sides are random"
 
 
+def test_a_reply_that_crossed_an_answer_does_not_count_back(
+    make_study: Callable[..., Study], serve: Serve, window: Open
+) -> None:
+    """Taking more pairs tells how many are answered; a slow reply must not undo the count of faster ones."""
+    user = window(serve(make_study()))
+    user.compare()
+    held = []
+
+    def hold(route):  # type: ignore[no-untyped-def]
+        held.append((route, route.fetch()))
+
+    user.page.route("**/api/v1/pairs/lease", hold)
+    for _ in range(4):  # half of the six are gone: more are asked for
+        user.press("ArrowLeft")
+    user.saved()
+    assert held
+    assert held[0][1].json()["answered"] < 4
+    assert user.page.locator("#pace").inner_text().startswith("4 of ")
+    with user.page.expect_response("**/api/v1/pairs/lease"):
+        held[0][0].fulfill(response=held[0][1])
+    user.page.unroute("**/api/v1/pairs/lease")
+    user.page.wait_for_timeout(100)
+    assert user.page.locator("#pace").inner_text().startswith("4 of ")
+
+
 def test_undo_several_steps_shows_the_old_answer(
     make_study: Callable[..., Study], serve: Serve, window: Open
 ) -> None:

@@ -34,8 +34,9 @@ function answeredHere() {
 
 const feed = new Feed(
   async (count) => {
+    const asked = desk.moment();
     const reply = await call("POST", "/pairs/lease", { body: { count } });
-    desk.settle(reply.answered, reply.wanted);
+    desk.settle(reply.answered, reply.wanted, asked);
     const items = reply.pairs.map((pair) => new Item(pair, [pair.left, pair.right]));
     return { items, state: reply.state };
   },

@@ -26,6 +26,7 @@ export class Desk {
     this.times = memory.get(`pace.${noun}`, []);
     this.done = page.done ?? 0;
     this.wanted = page.wanted ?? 0;
+    this.changes = 0; // answers given and taken back on this page
     this.since = Date.now();
     this.last = Date.now();
     this.queue.addEventListener("state", () => this.showSaved());
@@ -40,6 +41,7 @@ export class Desk {
   /** Count one answer that took some seconds. */
   counted(seconds) {
     this.done += 1;
+    this.changes += 1;
     this.times = [...this.times, Math.min(seconds, LONG)].slice(-30);
     memory.set(`pace.${this.noun}`, this.times);
     if ((Date.now() - this.last) / 1000 > PAUSE) this.since = Date.now();
@@ -50,13 +52,19 @@ export class Desk {
 
   uncounted() {
     this.done = Math.max(0, this.done - 1);
+    this.changes += 1;
     this.showPace();
   }
 
-  /** The server knows better, once it has everything. */
-  settle(done, wanted) {
+  /** What to remember when asking the server: null while it does not have everything. */
+  moment() {
+    return this.queue.keys().length ? null : this.changes;
+  }
+
+  /** The server knows better, if it had everything when it was asked: a reply may cross an answer. */
+  settle(done, wanted, asked = this.moment()) {
     this.wanted = wanted;
-    if (!this.queue.keys().length) this.done = done;
+    if (asked !== null && asked === this.moment()) this.done = done;
     this.showPace();
   }
 

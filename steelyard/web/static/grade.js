@@ -21,8 +21,9 @@ let current = null;
 const feed = new Feed(
   async (count) => {
     const waiting = new Set(desk.queue.pending().filter((event) => event.kind === "grade").map((event) => event.body.image));
+    const asked = desk.moment();
     const reply = await call("GET", `/grading/next?count=${count + waiting.size}`);
-    desk.settle(reply.graded, reply.wanted);
+    desk.settle(reply.graded, reply.wanted, asked);
     return { items: reply.images.filter((image) => !waiting.has(image.id)).map((image) => new Item(image, [image.id])), state: reply.state };
   },
   (item) => item.record.id !== current?.item.record.id && !recent.has(item.record.id),
