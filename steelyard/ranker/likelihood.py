@@ -64,7 +64,10 @@ def loads(answers: Floats, tau: float) -> tuple[Floats, Floats]:
 
 
 def sigmoid(x: Floats) -> Floats:
-    """σ(x), with all its digits at either end."""
+    """σ(x), with all its digits at either end.
+
+    By hand, although SciPy has it: whoever only reads a posterior, as the page does, need not import SciPy for it.
+    """
     small = np.exp(-np.abs(x))  # never overflows
     return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
 

@@ -32,9 +32,8 @@ __all__ = [
 
 Batches = Iterable[NDArray[Any]]
 Progress = Callable[[int, int, str], None]
-_BLOCK_BYTES = (
-    64 << 20
-)  # raw images that are kept, four times as large when prepared, while all draws go over them
+# Raw images that are kept, four times as large when prepared, while all draws go over them.
+_BLOCK_BYTES = 64 << 20
 _FEWEST_DRAWN = 40
 _TRAITS = 512
 _RIDGE = 0.1  # against traits of mean square length 1, as tried on networks trained with the UC images

@@ -18,15 +18,13 @@ import threading
 import time as clock
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InvalidatePoolError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from steelyard.errors import MissingExtraError
 from steelyard.store import fields, schema
@@ -45,8 +43,8 @@ __all__ = [
 BUSY_SECONDS = 30
 """How long a writer waits for the one before it."""
 
-RESTED_SECONDS = 5.0
 CLOCK_SECONDS = 60.0
+"""How long the server's clock is believed to go with ours."""
 
 # Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same.
 MIGRATION_LOCK = 0x57EE_1A4D_0001
@@ -92,12 +90,12 @@ def make_engine(url: URL) -> Engine:
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
-        engine = sa.create_engine(url, pool_size=10, max_overflow=40, isolation_level="READ COMMITTED")
+        engine = sa.create_engine(
+            url, pool_size=10, max_overflow=40, pool_pre_ping=True, isolation_level="READ COMMITTED"
+        )
     except ModuleNotFoundError:
         raise MissingExtraError("a store on PostgreSQL", "postgres") from None
     sa.event.listen(engine, "connect", _set_up_postgresql)
-    sa.event.listen(engine, "checkin", _rest)
-    sa.event.listen(engine, "checkout", partial(_wake, engine))
     return engine
 
 
@@ -131,21 +129,6 @@ def _set_up_postgresql(connection: Any, _: object) -> None:
         cursor.execute("SET synchronous_commit = on")
         cursor.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
     connection.commit()
-
-
-def _rest(_: object, record: ConnectionPoolEntry) -> None:
-    record.info["rests since"] = clock.monotonic()
-
-
-def _wake(engine: Engine, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
-    """The server may have been started anew; asking costs a round trip, so only a connection that rested is asked."""
-    since = record.info.get("rests since")
-    if since is None or clock.monotonic() - since < RESTED_SECONDS:
-        return
-    try:
-        engine.dialect.do_ping(connection)
-    except engine.dialect.loaded_dbapi.Error as error:
-        raise InvalidatePoolError() from error  # this one and all that are as old are made anew
 
 
 class Database:

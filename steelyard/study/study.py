@@ -180,7 +180,8 @@ class Study:
         if len(pairs) < n:
             self._belief.refresh()
             missing = n - len(pairs)
-            self._choose(batch_size(missing, self.config.ask, self._belief, len(self.catalog)), strategy)
+            wanted = batch_size(missing, self.config.ask, self._belief, len(self.catalog))
+            self._put_up(self._choose(wanted, strategy))
             pairs = self._lease(n, annotator)
         return pairs
 
@@ -251,23 +252,22 @@ class Study:
     def propose(self, n: int, *, strategy: str | None = None, progress: Progress | None = None) -> list[Pair]:
         """Choose n new pairs and put them up for answering, without handing them to anybody."""
         self._belief.refresh()
-        return self._choose(n, strategy, progress)
+        return self._put_up(self._choose(n, strategy, progress))
 
     def choose(
         self, n: int, *, strategy: str | None = None, progress: Progress | None = None
     ) -> list[NewPair]:
         """Choose n new pairs without putting them up: for a process that leaves writing to another."""
         self._belief.refresh()
-        return self._chosen(n, strategy, progress)
+        return self._choose(n, strategy, progress)
 
-    def _chosen(self, n: int, strategy: str | None, progress: Progress | None) -> list[NewPair]:
+    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[NewPair]:
         return choose_pairs(
             n, strategy=strategy, config=self.config, belief=self._belief, store=self.store, catalog=self.catalog,
             features=lambda: self._flat_inputs(progress),
         )  # fmt: skip
 
-    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[Pair]:
-        new = self._chosen(n, strategy, progress)
+    def _put_up(self, new: list[NewPair]) -> list[Pair]:
         ids = self.store.add_pairs(new)
         images = self.catalog.ids
         return [

@@ -183,7 +183,7 @@ def serve(
         tell(f"{study.config.name}: {address}{link or '/'}")
         if link:
             tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
-        # Choosing pairs computes in a thread; answers must not wait the usual 5 ms for each of its turns.
+        # Requests are answered in threads; none should wait the usual 5 ms for another's turn with Python's lock.
         sys.setswitchinterval(0.001)
         # What is there now stays: looking through it for cycles would make everybody wait for a tenth of a second.
         gc.collect()

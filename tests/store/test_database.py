@@ -333,11 +333,8 @@ def test_the_log_is_brought_into_the_file_while_others_read_and_write(store: Sto
             assert copy.execute("SELECT count(*) FROM pairs").fetchone() == (5,)
 
 
-def test_a_server_started_anew_is_noticed_after_a_rest(
-    postgres_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_started_anew_is_noticed(postgres_store: Store) -> None:
     """Connections that the server has dropped are replaced before anybody's answer meets them."""
-    monkeypatch.setattr(database, "RESTED_SECONDS", 0.0)
     before = postgres_store.image_count()
     with sa.create_engine(postgres_store._engine.url, poolclass=sa.NullPool).connect() as other:
         gone = sa.text(
