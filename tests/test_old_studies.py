@@ -1,0 +1,124 @@
+"""What 0.1 wrote is still read: a study, a model, a run. The files are made by tests/files/make_study_0_1.py."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.pairs import Answer
+from steelyard.store.store import Store
+from steelyard.study import Study
+
+FILES = Path(__file__).parent / "files"
+EXPECTED: dict[str, Any] = json.loads((FILES / "expected-0.1.json").read_text(encoding="utf-8"))
+SAID = EXPECTED["study"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the study, somewhere else than where it was made."""
+    return Path(shutil.copytree(FILES / "study-0.1", tmp_path / "moved" / "study"))
+
+
+@pytest.fixture
+def study(folder: Path) -> Iterator[Study]:
+    with Study.open(folder) as opened:
+        yield opened
+        assert opened.store.check() == []
+
+
+def test_every_answer_and_grade_of_0_1_is_there(study: Study) -> None:
+    comparisons = [
+        [c.id, c.annotator, c.answer.value if c.answer else None, c.left, c.right, c.supersedes, c.note]
+        for c in study.store.comparisons()
+    ]
+    assert comparisons == SAID["comparisons"]
+    assert {row[2] for row in comparisons} == {"left", "right", "equal", "cannot judge", None}
+    grades = [[g.id, g.image, g.annotator, g.grade, g.supersedes] for g in study.store.grades()]
+    assert grades == SAID["grades"]
+    assert study.store.excluded_ids() == set(SAID["excluded"])
+    assert study.store.answer_count() == SAID["answers"]
+    assert study.store.open_pair_count() == SAID["open pairs"]
+    assert len(study.store.pair_array()) == SAID["pairs"]
+
+
+def test_people_models_and_the_audit_log_of_0_1_are_there(study: Study) -> None:
+    assert {a.name: [a.role, a.active] for a in study.store.annotators()} == SAID["annotators"]
+    alma = study.store.annotator("alma")
+    assert str(alma.password_hash).startswith("$argon2")
+    assert [token.label for token in study.store.tokens("alma")] == ["nightly export"]
+    assert [[m.round, m.path, m.fingerprint] for m in study.store.models()] == SAID["models"]
+    audit = [[entry.actor, entry.action] for entry in study.store.audit_log()]
+    assert audit[: len(SAID["audit"])] == SAID["audit"]  # a migration may add to it, never take away
+
+
+def test_scores_are_the_numbers_that_0_1_gave(study: Study) -> None:
+    table = study.score()
+    scores = dict(zip(table["image"], table["score"], strict=True))
+    assert scores == pytest.approx(SAID["scores"], abs=1e-9)
+    posterior = study.posterior
+    assert posterior is not None
+    assert np.allclose(posterior.mean, SAID["posterior"], atol=1e-9)
+    status = study.status()
+    assert (status["answers"], status["graded"], status["models"]) == (SAID["answers"], SAID["graded"], 2)
+
+
+def test_pictures_are_found_beside_a_moved_study(study: Study) -> None:
+    assert [str(id) for id in study.catalog.ids] == SAID["images"]
+    assert study.catalog.read(3).shape == (16, 16, 3)
+
+
+def test_a_study_of_0_1_goes_on(study: Study) -> None:
+    asked = study.ask(5, annotator="kt")
+    assert len(asked) == 5
+    for pair in asked:
+        study.tell(pair, Answer.LEFT, annotator="kt", require_lease=True)
+    study.tell_grade(SAID["images"][7], 1, annotator="kt")
+    model = study.fit()
+    assert model.round == 2
+    assert study.store.answer_count() == SAID["answers"] + 5
+    assert len(study.score()) == len(SAID["images"])
+
+
+@pytest.mark.postgres
+def test_the_tables_of_0_1_are_brought_up_to_date_on_postgresql_too(postgres_url: str) -> None:
+    from sqlalchemy import inspect
+
+    from steelyard.store.database import make_engine, read_url
+    from steelyard.store.opening import upgrade
+    from steelyard.store.schema import metadata
+
+    engine = make_engine(read_url(postgres_url))
+    with engine.begin() as connection:
+        upgrade(connection, SAID["revision"])
+    with Store.open(postgres_url, create=False) as store:
+        assert store.check() == []
+    assert set(metadata.tables) <= set(inspect(engine).get_table_names())
+    engine.dispose()
+
+
+def test_a_network_saved_by_0_1_gives_the_same_scores() -> None:
+    from steelyard.ranker.model import load_ranker
+
+    expected = EXPECTED["network"]
+    posterior = load_ranker(FILES / "network-0.1").posterior(np.array(expected["inputs"], dtype=np.float32))
+    assert np.allclose(posterior.mean, expected["mean"], atol=1e-5)
+    assert np.allclose(posterior.variance, expected["variance"], atol=1e-5)
+
+
+def test_a_run_of_0_1_is_read_and_reported(tmp_path: Path) -> None:
+    from steelyard.experiment.folder import RunFolder
+    from steelyard.report import write_report
+
+    run = Path(shutil.copytree(FILES / "run-0.1", tmp_path / "run"))
+    table = RunFolder(run).table("results")
+    assert table["method"].tolist() == EXPECTED["run"]["method"]
+    assert table["overall"].tolist() == pytest.approx(EXPECTED["run"]["overall"])
+    page = write_report(run, tmp_path / "report.html", formats=("svg",))
+    assert "ubs" in page.read_text(encoding="utf-8")
