@@ -76,6 +76,16 @@ class AuditLog(Database):
                 insert.on_conflict_do_update(index_elements=["key"], set_={"value": values["value"]})
             )
 
+    def kept_setting(self, key: str, value: Any) -> Any:
+        """The value of a setting, which becomes `value` if it has none; of several that come at once one is kept."""
+        values = {
+            "key": fields.name(key, "a setting's key"),
+            "value": fields.document(value, f"setting {key!r}"),
+        }
+        with self._writing() as connection:
+            connection.execute(self._insert(settings).values(values).on_conflict_do_nothing())
+            return connection.execute(sa.select(settings.c.value).where(settings.c.key == key)).scalar_one()
+
 
 def append_audit(
     database: Database, connection: Connection, at: float, actor: str, action: str, detail: Mapping[str, Any]

@@ -13,6 +13,7 @@ from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
+from steelyard.store.images import Leaving
 from steelyard.store.leases import end_leases, give_back
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import lock_pairs, settle
@@ -57,6 +58,11 @@ class ComparisonLog(Database):
             at = self._clock(connection, now)
             if not require_lease:  # who was handed a pair is known
                 ensure_annotators(connection, self, {answer.annotator for answer in new}, at)
+            leaving = Leaving(connection, {id for answer in new for id in answer.exclude})
+            if (
+                leaving.pairs
+            ):  # all together, in ascending order; one nobody was asked may be dropped meanwhile
+                lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs], missing_ok=True)
             asked = lock_pairs(connection, [answer.pair for answer in new])
             rows = [_values(answer, asked[answer.pair], at) for answer in new]
             if require_lease:
@@ -65,6 +71,8 @@ class ComparisonLog(Database):
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
             end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)
             settle(connection, [answer.pair for answer in written])
+            for answer in written:
+                leaving.take_out(self, answer.exclude, answer.annotator, answer.note, at)
         return recorded
 
     def undo(
@@ -132,13 +140,14 @@ def _check(answer: NewComparison) -> None:
     fields.client_id(answer.id)
     if answer.supersedes is not None:
         fields.client_id(answer.supersedes)
+    if not {*answer.exclude} <= {answer.left, answer.right}:
+        raise StoreError("only images of the pair itself can be excluded with an answer")
 
 
 def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
     if {answer.left, answer.right} != {pair["first"], pair["second"]}:
         raise StoreError(
-            f"pair {answer.pair} is of the images {pair['first']} and {pair['second']}, "
-            f"not of {answer.left!r} (left) and {answer.right!r} (right)"
+            f"pair {answer.pair} is of the images it was handed out with, not of those that were sent as left and right"
         )
     flipped = answer.left == pair["second"]
     answered_at = fields.time(answer.answered_at, "answered_at")

@@ -12,13 +12,14 @@ from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
 from steelyard.store.audit import append_audit
+from steelyard.store.changes import claim
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
-from steelyard.store.pairs import settle
+from steelyard.store.pairs import lock_pairs, settle
 from steelyard.store.records import Image, NewImage
 from steelyard.store.schema import images, pairs
 
-__all__ = ["ImageTable"]
+__all__ = ["ImageTable", "Leaving"]
 
 _COLUMNS = ("row", "id", "path", "group", "grade", "width", "height")
 _CHUNK = 20_000
@@ -92,44 +93,46 @@ class ImageTable(Database):
         with self._reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(images)).scalar_one())
 
-    def exclude_image(self, id: str, by: str, reason: str = "", *, now: float | None = None) -> None:
+    def exclude_image(
+        self, id: str, by: str, reason: str = "", *, change: str | None = None, now: float | None = None
+    ) -> None:
         """Take an image out: its pairs are asked no more. What was answered stays in the log.
 
         Excluding it again changes nothing.
 
+        Args:
+            id: of the image.
+            by: who does it.
+            reason: why.
+            change: made by the client; the same change sent again does nothing, even when somebody else has put the
+                image back meanwhile.
+            now: seconds since 1970; None asks the database.
+
         Raises:
             UnknownRecordError: no image has this id.
+            ConflictError: `change` was used for something else.
         """
-        self._set_excluded(id, fields.name(by), fields.text(reason, "the reason"), now, excluded=True)
+        self._set_excluded(id, by, fields.text(reason, "the reason"), change, now, excluded=True)
 
-    def include_image(self, id: str, by: str, *, now: float | None = None) -> None:
-        """Put an excluded image back.
+    def include_image(self, id: str, by: str, *, change: str | None = None, now: float | None = None) -> None:
+        """Put an excluded image back; arguments and errors as in `exclude_image`."""
+        self._set_excluded(id, by, "", change, now, excluded=False)
 
-        Raises:
-            UnknownRecordError: no image has this id.
-        """
-        self._set_excluded(id, fields.name(by), "", now, excluded=False)
-
-    def _set_excluded(self, id: str, by: str, reason: str, now: float | None, *, excluded: bool) -> None:
+    def _set_excluded(
+        self, id: str, by: str, reason: str, change: str | None, now: float | None, *, excluded: bool
+    ) -> None:
+        fields.name(by)
         with self._writing() as connection:
             at = self._clock(connection, now)
-            image = _image(connection, id, lock=True)
-            if image.excluded == excluded:
+            what = f"{'exclude' if excluded else 'include'} image {id}"
+            if not claim(self, connection, change, by, what, at):
                 return
-            connection.execute(
-                sa.update(images)
-                .where(images.c.row == image.row)
-                .values(
-                    excluded_at=at if excluded else None,
-                    excluded_by=by if excluded else None,
-                    excluded_reason=reason if excluded else None,
-                )
-            )
-            its = sa.or_(pairs.c.first_row == image.row, pairs.c.second_row == image.row)
-            locked = sa.select(pairs.c.id).where(its).order_by(pairs.c.id).with_for_update(key_share=True)
-            settle(connection, connection.execute(locked).scalars().all())
-            detail = {"image": id, "reason": reason} if excluded else {"image": id}
-            append_audit(self, connection, at, by, "exclude image" if excluded else "include image", detail)
+            leaving = Leaving(connection, {id})
+            lock_pairs(connection, leaving.pairs, missing_ok=True)
+            if excluded:
+                leaving.take_out(self, [id], by, reason, at)
+            else:
+                leaving.put_back(self, id, by, at)
 
     def excluded_ids(self) -> set[str]:
         """Ids of the images that were taken out."""
@@ -179,10 +182,66 @@ class ImageTable(Database):
         return changed
 
 
-def _image(connection: Connection, id: str, *, lock: bool = False) -> Image:
+class Leaving:
+    """Images on their way out or back in, inside a transaction that may write answers too.
+
+    Locks go image → pair → log: this locks the images, the caller locks `pairs` with those it needs itself.
+
+    Attributes:
+        pairs: numbers of all pairs with these images.
+    """
+
+    def __init__(self, connection: Connection, ids: set[str]) -> None:
+        self._connection = connection
+        self._images: dict[str, Image] = {}
+        self.pairs: Sequence[int] = ()
+        if ids:
+            query = sa.select(images).where(images.c.id.in_([fields.text(id, "an image's id") for id in ids]))
+            locked = connection.execute(query.order_by(images.c.row).with_for_update(key_share=True))
+            self._images = {row["id"]: Image(**row) for row in locked.mappings()}
+            for id in ids:
+                if id not in self._images:
+                    raise _no_image(id)
+            self.pairs = (
+                connection.execute(sa.select(pairs.c.id).where(self._its(*self._images))).scalars().all()
+            )
+
+    def take_out(self, database: Database, ids: Sequence[str], by: str, reason: str, at: float) -> None:
+        """Exclude images, unless they are; the audit log says who did."""
+        for id in ids:
+            if not self._images[id].excluded:
+                values = {"excluded_at": at, "excluded_by": by, "excluded_reason": reason}
+                self._write(database, id, values, by, "exclude image", {"image": id, "reason": reason}, at)
+
+    def put_back(self, database: Database, id: str, by: str, at: float) -> None:
+        """Include an image, unless it is."""
+        if self._images[id].excluded:
+            values = dict.fromkeys(("excluded_at", "excluded_by", "excluded_reason"))
+            self._write(database, id, values, by, "include image", {"image": id}, at)
+
+    def _write(
+        self,
+        database: Database,
+        id: str,
+        values: Mapping[str, Any],
+        by: str,
+        action: str,
+        detail: Mapping[str, Any],
+        at: float,
+    ) -> None:
+        connection = self._connection
+        connection.execute(sa.update(images).where(images.c.id == id).values(**values))
+        settle(connection, connection.execute(sa.select(pairs.c.id).where(self._its(id))).scalars().all())
+        append_audit(database, connection, at, by, action, detail)
+        self._images[id] = _image(connection, id)
+
+    def _its(self, *ids: str) -> sa.ColumnElement[bool]:
+        rows = [self._images[id].row for id in ids]
+        return sa.or_(pairs.c.first_row.in_(rows), pairs.c.second_row.in_(rows))
+
+
+def _image(connection: Connection, id: str) -> Image:
     query = sa.select(images).where(images.c.id == fields.text(id, "an image's id"))
-    if lock:
-        query = query.with_for_update(key_share=True)
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise _no_image(id)

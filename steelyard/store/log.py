@@ -124,8 +124,8 @@ class Log:
             if row[self.said] != self.silence:
                 if key in standing:
                     raise ConflictError(
-                        f"{row['annotator']!r} already judged {self.about} {row[self.subject]} "
-                        f"({self.what} {standing[key]}); undo or replace that first"
+                        f"{row['annotator']!r} already judged this {self.about} ({self.what} {standing[key]}); "
+                        "undo or replace that first"
                     )
                 standing[key] = id
             known[id] = new[id] = row

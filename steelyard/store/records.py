@@ -194,6 +194,7 @@ class NewComparison:
         supersedes: id of the earlier answer of the same annotator about the same pair that this one replaces.
         note: reason of a "cannot judge", or any remark.
         source: how the answer came.
+        exclude: ids of images of this pair that are taken out of the study with it, for the reason in `note`.
     """
 
     pair: int
@@ -207,6 +208,7 @@ class NewComparison:
     supersedes: str | None = None
     note: str = ""
     source: Source = "page"
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

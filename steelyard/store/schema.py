@@ -2,12 +2,13 @@
 
     images ─┬─ pairs ─┬─ pair_leases      who was handed a pair, with which sides, until when
             │         └─ comparisons      the log of answers: append-only, guarded by triggers
-            └─ grades                     the log of grades: likewise
+            ├─ grades                     the log of grades: likewise
+            └─ grade_leases               who was handed an image to grade, and whether its neighbours were shown
     annotators ─┬─ sessions
                 └─ api_tokens
-    models · trainer (one lease) · audit (append-only) · settings
+    models · trainer (one lease) · audit (append-only) · settings · changes (made once)
 
-`row` is the catalog row of an image and its key here; the content hash `id` is what people see. Times are UTC
+`row` is the catalog row of an image and its key here; the content hash `id` is what files and exports carry. Times are UTC
 seconds since 1970. `pairs.answers` and `pairs.open` follow from the log; they are kept in the transaction that
 writes the log, so that finding open pairs does not read all of it, and `Store.check` compares.
 """
@@ -22,7 +23,9 @@ __all__ = [
     "annotators",
     "api_tokens",
     "audit",
+    "changes",
     "comparisons",
+    "grade_leases",
     "grades",
     "images",
     "metadata",
@@ -34,7 +37,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0002"
+REVISION = "0004"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
@@ -177,6 +180,17 @@ grades = sa.Table(
     sqlite_autoincrement=True,
 )
 
+grade_leases = sa.Table(
+    "grade_leases",
+    metadata,
+    sa.Column("image_row", Integer, sa.ForeignKey("images.row"), primary_key=True, autoincrement=False),
+    sa.Column("annotator", sa.Text, sa.ForeignKey("annotators.name"), primary_key=True),
+    sa.Column("handed_at", Time, nullable=False),
+    sa.Column("reviewed_at", Time),
+    sa.Column("shown", sa.JSON(none_as_null=True)),  # rows of the neighbours that were shown then
+    sa.Index("ix_grade_leases_annotator_handed_at", "annotator", "handed_at"),
+)
+
 models = sa.Table(
     "models",
     metadata,
@@ -244,4 +258,13 @@ audit = sa.Table(
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("detail", sa.JSON, nullable=False),
     sqlite_autoincrement=True,
+)
+
+changes = sa.Table(
+    "changes",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("at", Time, nullable=False),
 )

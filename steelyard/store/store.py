@@ -10,6 +10,7 @@ from steelyard.store.annotators import AnnotatorTable
 from steelyard.store.answers import AnswerTable
 from steelyard.store.audit import AuditLog
 from steelyard.store.backup import copy_sqlite
+from steelyard.store.changes import ChangeTable
 from steelyard.store.comparisons import ComparisonLog
 from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.errors import StoreError
@@ -33,6 +34,7 @@ class Store(
     TrainerTable,
     AnnotatorTable,
     AuditLog,
+    ChangeTable,
 ):
     """A study's database, open. May be shared between threads; after a fork the child makes its own connections.
 

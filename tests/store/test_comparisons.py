@@ -84,7 +84,7 @@ def test_a_second_opinion_of_the_same_person_has_to_replace_the_first(
     store: Store, pair_ids: list[int], say: Any
 ) -> None:
     store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
-    with pytest.raises(ConflictError, match=r"'kt' already judged pair \d+ \(answer x\)"):
+    with pytest.raises(ConflictError, match=r"'kt' already judged this pair \(answer x\)"):
         store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT))
     store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x"))
     old, new = store.comparisons()
@@ -152,8 +152,8 @@ def test_an_undo_may_be_replaced_by_an_answer(store: Store, pair_ids: list[int],
     [
         ({"pair": 999}, UnknownRecordError, "no pair of this study has the number 999"),
         ({"pair": 10**30}, UnknownRecordError, "no pair"),
-        ({"left": "other"}, StoreError, "is of the images"),
-        ({"right": "", "left": ""}, StoreError, "is of the images"),
+        ({"left": "other"}, StoreError, "not of those that were sent"),
+        ({"right": "", "left": ""}, StoreError, "not of those that were sent"),
         (
             {"answer": "left"},
             StoreError,
@@ -216,3 +216,33 @@ def test_answering_makes_an_annotator_known_who_cannot_log_in(
     annotator = store.annotator("Dr. Ž")
     assert (annotator.role, annotator.active, annotator.created) == ("annotator", True, 4.0)
     assert (annotator.password_hash, annotator.link_hash) == (None, None)
+
+
+# ---------------------------------------------------------------------- images taken out with an answer
+
+
+def test_an_image_leaves_with_the_answer_or_not_at_all(store: Store, pair_ids: list[int], say: Any) -> None:
+    """One transaction: an answer that is refused takes nothing out, one that is kept takes it out for good."""
+    first = say.on(store, pair_ids[0], "kt", Answer.CANNOT_JUDGE, id="x", note="stool")
+    leaving = replace(first, exclude=(first.left,))
+    for wrong in (replace(leaving, exclude=("other",)), replace(leaving, supersedes="missing")):
+        with pytest.raises(StoreError):
+            store.add_comparison(wrong)
+    assert store.excluded_ids() == set()
+    assert store.add_comparison(leaving).created
+    assert store.excluded_ids() == {first.left}
+    assert store.image(first.left).excluded_reason == "stool"
+    assert [entry.action for entry in store.audit_log()] == ["exclude image"]
+    store.include_image(first.left, "lea")
+    assert not store.add_comparison(leaving).created
+    assert store.excluded_ids() == set(), "sent again, it does not undo what a lead decided since"
+
+
+def test_answers_that_arrive_together_take_their_images_out(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    new = [say.on(store, pair, "kt", Answer.CANNOT_JUDGE, id=f"x{pair}") for pair in pair_ids[:3]]
+    store.add_comparisons([replace(answer, exclude=(answer.left, answer.right)) for answer in new])
+    assert store.excluded_ids() == {id for answer in new for id in (answer.left, answer.right)}
+    assert len(store.audit_log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
+    assert [pair.id for pair in store.pairs(open=True)] == [pair_ids[4]]

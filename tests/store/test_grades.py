@@ -42,7 +42,7 @@ def test_sent_twice_is_once_and_other_content_is_a_conflict(store: Store) -> Non
 
 def test_changing_and_undoing(store: Store) -> None:
     store.add_grade(NewGrade(IMAGE, "kt", 2, id="x"))
-    with pytest.raises(ConflictError, match="already judged image"):
+    with pytest.raises(ConflictError, match="already judged this image"):
         store.add_grade(NewGrade(IMAGE, "kt", 3))
     store.add_grade(NewGrade(IMAGE, "kt", 3, id="y", supersedes="x"))
     store.add_grade(NewGrade(IMAGE, "b", 0, id="z"))

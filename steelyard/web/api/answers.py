@@ -79,14 +79,10 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     new = NewComparison(
         body.pair, who.name, body.answer, body.left, body.right, body.shown_at, body.answered_at,
         body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
-        "api" if who.via == "token" else "page",
+        "api" if who.via == "token" else "page", tuple(body.exclude),
     )  # fmt: skip
     recorded = web.scribe.add(new)
     if body.exclude and recorded.created:
-        excluded = web.store.excluded_ids()
-        for image in body.exclude:
-            if image not in excluded:
-                web.store.exclude_image(image, who.name, body.note)
         web.asker.changed()
     web.asker.want(who.name)
     response.status_code = 201 if recorded.created else 200
