@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
 from steelyard.store.database import Database
+from steelyard.store.evidence import continued
 from steelyard.store.records import AuditEntry
 from steelyard.store.schema import audit, settings
 
@@ -98,4 +99,6 @@ def append_audit(
         "detail": fields.document(dict(detail), "the detail of an audit entry"),
     }
     database._lock_log(connection)
-    return int(connection.execute(sa.insert(audit).values(entry).returning(audit.c.seq)).scalar_one())
+    [row] = continued(connection, "audit", [entry])
+    connection.execute(sa.insert(audit), row)
+    return int(row["seq"])

@@ -109,9 +109,12 @@ class ComparisonLog(Database):
             undone = connection.execute(query).mappings().one_or_none()
             if undone is None:
                 raise UnknownRecordError(f"there is no answer {comparison_id} that could be undone")
-            lock_pairs(connection, [undone["pair"]])
+            pair = lock_pairs(connection, [undone["pair"]])[undone["pair"]]
+            flipped = undone["left_row"] == pair["second_row"]
             row = {
                 **undone,
+                "left": pair["second" if flipped else "first"],
+                "right": pair["first" if flipped else "second"],
                 "id": fields.client_id(id),
                 "annotator": fields.name(annotator),
                 "answer": WITHDRAWN,
@@ -158,6 +161,8 @@ def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
         "answer": answer.answer.value,
         "left_row": pair["second_row" if flipped else "first_row"],
         "right_row": pair["first_row" if flipped else "second_row"],
+        "left": answer.left,
+        "right": answer.right,
         "shown_at": fields.time(answer.shown_at, "shown_at"),
         "answered_at": at if answered_at is None else answered_at,
         "received_at": at,

@@ -64,6 +64,7 @@ class GradeLog(Database):
             row = {
                 "id": fields.client_id(id),
                 "image_row": image[1],
+                "image": image[0],
                 "annotator": fields.name(annotator),
                 "grade": None,
                 "shown_at": None,
@@ -137,6 +138,7 @@ def _values(grade: NewGrade, row: int, at: float) -> dict[str, Any]:
     return {
         "id": fields.client_id(grade.id),
         "image_row": row,
+        "image": grade.image,
         "annotator": grade.annotator,
         "grade": fields.number(grade.grade, "a grade", most=2**31 - 1),
         "shown_at": fields.time(grade.shown_at, "shown_at"),

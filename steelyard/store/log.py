@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from steelyard.store import schema
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, UnknownRecordError
+from steelyard.store.evidence import continued
 from steelyard.store.fields import chunks
 from steelyard.store.records import Recorded
 
@@ -78,6 +79,7 @@ class Log:
         )
         self._numbers = sa.select(table.c.id, table.c.seq).where(table.c.id.in_(given))
         self._insert = sa.insert(table)
+        self._columns = tuple(column.name for column in table.c)
 
     def append(
         self, database: Database, connection: Connection, rows: Sequence[dict[str, Any]]
@@ -85,6 +87,11 @@ class Log:
         """Write rows at the end of the log, all or none.
 
         The caller holds the locks of all subjects and has checked the fields.
+
+        Args:
+            database: whose transaction this is.
+            connection: of that transaction.
+            rows: with every field that the chain vouches for (`chain.FIELDS`) but `seq`.
 
         Returns:
             One record a row, in order; `created` is False where the same row was there before.
@@ -132,13 +139,13 @@ class Log:
 
         if new:
             database._lock_log(connection)
-            written = connection.execute(self._insert, list(new.values()))
-            if len(rows) == 1:  # what people do: one answer, and the database has told its number already
-                number: Any = written.inserted_primary_key
-                return [Recorded(int(number[0]), rows[0]["id"], True)]
+            done = continued(connection, self.table.name, new.values())
+            connection.execute(self._insert, [{name: row[name] for name in self._columns} for row in done])
             database._filled(connection, self.table, len(new))
-        numbers: dict[str, int] = {}
-        for ids in chunks(sorted({row["id"] for row in rows})):
+            numbers = {row["id"]: row["seq"] for row in done}
+        else:
+            numbers = {}
+        for ids in chunks(sorted({row["id"] for row in rows}.difference(numbers))):
             numbers.update((id, seq) for id, seq in connection.execute(self._numbers, {"given": ids}))
         # An id that occurs twice in one call was written by its first occurrence.
         return [Recorded(numbers[row["id"]], row["id"], new.pop(row["id"], None) is not None) for row in rows]

@@ -213,7 +213,7 @@ class NewComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A row of the log. `answer` is None in the row that an undo writes."""
+    """A row of the log. `answer` is None in the row that an undo writes; `hash` is its place in the chain (chain.py)."""
 
     seq: int
     id: str
@@ -229,6 +229,7 @@ class Comparison:
     superseded_by: str | None
     note: str
     source: Source
+    hash: str
 
     @property
     def withdrawn(self) -> bool:
@@ -345,6 +346,7 @@ class Grade:
     superseded_by: str | None
     note: str
     source: Source
+    hash: str
 
     @property
     def effective(self) -> bool:
@@ -468,3 +470,4 @@ class AuditEntry:
     actor: str
     action: str
     detail: dict[str, Any]
+    hash: str

@@ -37,7 +37,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
@@ -60,6 +60,11 @@ Time: sa.Double[float] = sa.Double()
 
 def _key(name: str) -> sa.Column[int]:
     return sa.Column(name, Integer, sa.Identity(), primary_key=True)
+
+
+def _hash() -> sa.Column[str]:
+    """A row's place in the hash chain of its log (`chain.py`)."""
+    return sa.Column("hash", sa.Text, nullable=False, server_default="")
 
 
 images = sa.Table(
@@ -148,6 +153,7 @@ comparisons = sa.Table(
     sa.Column("supersedes", sa.Text, sa.ForeignKey("comparisons.id")),
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
+    _hash(),
     sa.UniqueConstraint("id"),
     sa.UniqueConstraint("supersedes"),
     sa.CheckConstraint("answer IN ('left', 'right', 'equal', 'cannot judge', 'withdrawn')", name="answer"),
@@ -171,6 +177,7 @@ grades = sa.Table(
     sa.Column("supersedes", sa.Text, sa.ForeignKey("grades.id")),
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
+    _hash(),
     sa.UniqueConstraint("id"),
     sa.UniqueConstraint("supersedes"),
     sa.CheckConstraint("grade >= 0", name="grade"),
@@ -257,6 +264,7 @@ audit = sa.Table(
     sa.Column("actor", sa.Text, nullable=False),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("detail", sa.JSON, nullable=False),
+    _hash(),
     sqlite_autoincrement=True,
 )
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from steelyard.store.chain import Head
+from steelyard.store.evidence import verify
 from steelyard.store.log import COMPARISONS, GRADES
 from steelyard.store.pairs import ANSWERS, EXCLUDED
 from steelyard.store.schema import comparisons, grades, pairs
@@ -12,8 +16,8 @@ from steelyard.store.schema import comparisons, grades, pairs
 __all__ = ["problems"]
 
 
-def problems(connection: Connection) -> list[str]:
-    """What is wrong, in sentences."""
+def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
+    """What is wrong, in sentences; `expect` are heads of the logs that were noted earlier."""
     found: list[str] = []
     if connection.dialect.name == "sqlite":
         for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
@@ -61,7 +65,7 @@ def problems(connection: Connection) -> list[str]:
         ),
     ):
         found += [sentence.format(value) for value in connection.execute(query.limit(20)).scalars()]
-    return found
+    return found + verify(connection, expect)
 
 
 def _unguarded(connection: Connection) -> list[str]:

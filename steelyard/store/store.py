@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -10,10 +11,12 @@ from steelyard.store.annotators import AnnotatorTable
 from steelyard.store.answers import AnswerTable
 from steelyard.store.audit import AuditLog
 from steelyard.store.backup import copy_sqlite
+from steelyard.store.chain import Head
 from steelyard.store.changes import ChangeTable
 from steelyard.store.comparisons import ComparisonLog
 from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.errors import StoreError
+from steelyard.store.evidence import Evidence
 from steelyard.store.grades import GradeLog
 from steelyard.store.images import ImageTable
 from steelyard.store.leases import LeaseTable
@@ -35,6 +38,7 @@ class Store(
     AnnotatorTable,
     AuditLog,
     ChangeTable,
+    Evidence,
 ):
     """A study's database, open. May be shared between threads; after a fork the child makes its own connections.
 
@@ -77,10 +81,15 @@ class Store(
             )
         return copy_sqlite(Path(str(self._engine.url.database)), Path(path))
 
-    def check(self) -> list[str]:
-        """Read everything and say what is wrong, in sentences; an empty list is a sound store."""
+    def check(self, expect: Iterable[Head] = ()) -> list[str]:
+        """Read everything and say what is wrong, in sentences; an empty list is a sound store.
+
+        Args:
+            expect: heads of the logs that were noted earlier (`heads`). Without them a log that was cut off at its
+                end, or written anew from its beginning, looks whole.
+        """
         with self._reading() as connection:
-            return soundness.problems(connection)
+            return soundness.problems(connection, expect)
 
     def close(self) -> None:
         """Close all connections."""

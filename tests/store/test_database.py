@@ -17,9 +17,12 @@ from steelyard.errors import MissingExtraError
 from steelyard.pairs import Answer
 from steelyard.store import database
 from steelyard.store.errors import BusyError, ConflictError, StoreError
+from steelyard.store.evidence import continued
 from steelyard.store.records import Leased, NewImage, NewPair
 from steelyard.store.schema import comparisons, pair_leases
 from steelyard.store.store import Store
+
+from .conftest import image_id
 
 
 @pytest.mark.parametrize(
@@ -282,12 +285,14 @@ def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, s
     first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
     store.add_annotator("slow")
     quick = threading.Thread(target=lambda: store.add_comparison(say.on(store, second, "quick", id="quick")))
-    row = {"id": "slow", "pair": first, "annotator": "slow", "answer": "left", "left_row": 0, "right_row": 1}
+    row: dict[str, Any] = {"id": "slow", "pair": first, "annotator": "slow", "answer": "left"}
+    row |= {"left_row": 0, "right_row": 1}
     with store._engine.connect() as slow, slow.begin():
         store._lock_log(slow)
-        slow.execute(
-            sa.insert(comparisons).values(**row, answered_at=1.0, received_at=1.0, note="", source="page")
-        )
+        row |= {"shown_at": None, "answered_at": 1.0, "received_at": 1.0, "supersedes": None, "note": ""}
+        shown = {"left": image_id(0), "right": image_id(1)}
+        [written] = continued(slow, "comparisons", [{**row, **shown, "source": "page"}])
+        slow.execute(sa.insert(comparisons), {k: v for k, v in written.items() if k not in shown})
         slow.execute(sa.text("UPDATE pairs SET answers = 1, open = false WHERE id = :id"), {"id": first})
         quick.start()
         wait_for_a_waiter(store, "advisory")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
 from alembic import op
 
-__all__ = ["append_only"]
+__all__ = ["append_only", "changeable"]
 
 
 def append_only(table: str, *unique: str) -> None:
@@ -40,3 +44,20 @@ def append_only(table: str, *unique: str) -> None:
         f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} "
         f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_append_only()"
     )
+
+
+@contextmanager
+def changeable(table: str) -> Iterator[None]:
+    """Let a migration fill a new column of a log; nobody else can, the transaction holds the table."""
+    connection = op.get_bind()
+    if connection.dialect.name != "sqlite":
+        op.execute(f"ALTER TABLE {table} DISABLE TRIGGER {table}_no_change")
+        yield
+        op.execute(f"ALTER TABLE {table} ENABLE TRIGGER {table}_no_change")
+        return
+    name = f"{table}_no_update"
+    made = connection.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": name})
+    statement = made.scalar_one()
+    op.execute(f"DROP TRIGGER {name}")
+    yield
+    op.execute(statement)

@@ -1,0 +1,147 @@
+"""The hash chain in the database: continuing it, verifying it, and taking the log out with its hashes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from steelyard.store import schema
+from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, genesis, link
+from steelyard.store.database import Database
+from steelyard.store.logfile import write_log
+
+__all__ = ["Evidence", "continued", "verify"]
+
+BLOCK = 10_000
+"""Rows that are read at once: the log of a large study does not fit into memory."""
+
+
+class Evidence(Database):
+    """Methods about the hash chain."""
+
+    def heads(self) -> tuple[Head, ...]:
+        """Where each log ends: number and hash of its last row. Noted elsewhere, they are evidence for all before."""
+        with self._reading() as connection:
+            return tuple(head(connection, log) for log in LOGS)
+
+    def log_with_hashes(
+        self, log: str, *, after: int = 0, upto: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Every row of a log (`comparisons`, `grades` or `audit`), undone ones included, as it is hashed.
+
+        Args:
+            log: which one.
+            after: from the first row after this number.
+            upto: up to this number; None for all there are.
+        """
+        names = [*(name for name, _ in FIELDS[log]), "hash"]
+        while True:
+            with self._reading() as connection:
+                rows = _block(connection, log, after, upto)
+            for row in rows:
+                yield dict(zip(names, row, strict=True))
+            if len(rows) < BLOCK:
+                return
+            after = rows[-1][0]
+
+    def export_log(self, path: str | Path) -> tuple[Head, ...]:
+        """Write all three logs with their hashes as JSON Lines; `steelyard.store.logfile.verify_log` reads them.
+
+        Returns:
+            The heads, which the file's first line carries too.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        heads = self.heads()
+        rows = ((one.log, row) for one in heads for row in self.log_with_hashes(one.log, upto=one.seq))
+        write_log(Path(path), heads, rows)
+        return heads
+
+
+def head(connection: Connection, log: str) -> Head:
+    """Where a log ends; hold its lock to go on from there."""
+    row = connection.execute(_LAST[log]).one_or_none()
+    return Head(log, 0, genesis(log)) if row is None else Head(log, row.seq, row.hash)
+
+
+def continued(connection: Connection, log: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with the numbers and hashes that they get at the end of a log; the log's lock is held.
+
+    Args:
+        rows: with all fields of `chain.FIELDS` but `seq`.
+    """
+    last = head(connection, log)
+    seq, hash = last.seq, last.hash
+    done = []
+    for row in rows:
+        seq += 1
+        hash = link(log, hash, {**row, "seq": seq})
+        done.append({**row, "seq": seq, "hash": hash})
+    return done
+
+
+def verify(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
+    """Compute every hash again and say, in sentences, which rows are not what was written."""
+    noted = list(expect)
+    found: list[str] = []
+    for log in LOGS:
+        verifier = Verifier(log, noted)
+        after: int | None = -(2**63)  # a row that somebody put in may have any number
+        while after is not None:
+            rows = _block(connection, log, after, None)
+            verifier.read(rows)
+            after = rows[-1][0] if len(rows) == BLOCK else None
+        found += verifier.finish()
+    return found
+
+
+def _block(connection: Connection, log: str, after: int, upto: int | None) -> Sequence[Sequence[Any]]:
+    limits = {"after": after, "upto": 2**63 - 1 if upto is None else upto}
+    rows: Sequence[Any] = connection.execute(_ROWS[log], limits).all()
+    if log == "audit":
+        return [(*row[:-2], _parsed(row[-2]), row[-1]) for row in rows]
+    return rows
+
+
+def _parsed(detail: Any) -> Any:
+    try:
+        return json.loads(detail)
+    except (TypeError, ValueError):
+        return _Unreadable  # has no encoding, so that the row counts as changed
+
+
+class _Unreadable:
+    """Stands for a document that is none."""
+
+
+def _selected(log: str) -> sa.Select[Any]:
+    table = schema.metadata.tables[log]
+    left, right = schema.images.alias("left_image"), schema.images.alias("right_image")
+    known: dict[str, Any] = {"left": left.c.id, "right": right.c.id, "image": left.c.id}
+    columns = [known[name] if name in known else table.c[name] for name, _ in FIELDS[log]]
+    if log == "audit":
+        columns[-1] = sa.cast(
+            table.c.detail, sa.Text
+        )  # parsed here: what somebody wrote there may be no JSON
+    query = sa.select(*columns, table.c.hash)
+    # Outer joins: a row whose image is gone must be found broken, not be passed over.
+    if log == "comparisons":
+        query = query.outerjoin(left, left.c.row == table.c.left_row)
+        query = query.outerjoin(right, right.c.row == table.c.right_row)
+    elif log == "grades":
+        query = query.outerjoin(left, left.c.row == table.c.image_row)
+    after, upto = sa.bindparam("after", type_=sa.BigInteger), sa.bindparam("upto", type_=sa.BigInteger)
+    return query.where(table.c.seq > after, table.c.seq <= upto).order_by(table.c.seq).limit(BLOCK)
+
+
+_LAST = {
+    log: sa.select(table.c.seq, table.c.hash).order_by(table.c.seq.desc()).limit(1)
+    for log, table in ((log, schema.metadata.tables[log]) for log in LOGS)
+}
+_ROWS = {log: _selected(log) for log in LOGS}
