@@ -8,7 +8,7 @@ WORKERS ?= 2
 STEELYARD_DATA ?= $(abspath ../shared/data)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs browser clean
+.PHONY: help setup demo test lint bench chaos docs browser clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -37,6 +37,9 @@ browser: $(STAMP)
 
 bench: $(STAMP)  ## every published figure about speed and memory, as ratios measured in one run
 	@STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python benchmarks/run.py $(BENCH)
+
+chaos: browser   ## faults at random moments while people answer; then 0 lost, 0 doubled (CHAOS="--minutes 3 --store postgresql")
+	$(BIN)/python -m tests.chaos.run $(CHAOS)
 
 docs: $(STAMP)   ## docs/*.md as HTML in site/
 	$(BIN)/python docs/build.py

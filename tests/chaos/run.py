@@ -1,0 +1,195 @@
+"""Faults at random moments while several people work; then an independent look at what is left.
+
+    python -m tests.chaos.run [--minutes 3] [--seed 7] [--store sqlite] [--faults kill,disk] [--report FILE]
+
+Exit code 0 says: nothing that was acknowledged was lost, doubled or changed, history is consistent, the server came
+back after every fault, the study opens and `check` is clean. With `--each`, every fault happens once, in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import commands, journal
+from tests.chaos.checker import check
+from tests.chaos.faults import Fault, named
+from tests.chaos.world import World
+
+__all__ = ["main"]
+
+_CHECK = """
+import sys
+from steelyard.study import Study
+with Study.open(sys.argv[1]) as study:
+    problems = study.store.check()
+    print("\\n".join(problems))
+    sys.exit(bool(problems))
+"""
+
+
+def strike(world: World, kind: type[Fault], rng: random.Random) -> float:
+    """One fault from beginning to end; gives the seconds from mending it until everybody works again."""
+    fault = kind(world, rng)
+    mended = time.monotonic()
+    try:
+        fault.strike()
+    except TimeoutError as error:
+        world.complain(f"{kind.name}: {error}")
+    finally:
+        mended = time.monotonic()
+        fault.mend()
+    try:
+        world.wait_for_progress()
+    except TimeoutError as error:
+        stuck = [p.name for p in world.people if p.problem is None]
+        world.complain(f"{kind.name}: after mending it, {error} ({', '.join(stuck)})")
+        world.server.kill(everything=True)  # so that the others can still be tried
+    return time.monotonic() - mended
+
+
+def rounds(world: World, options: argparse.Namespace, rng: random.Random) -> dict[str, list[float]]:
+    """Faults until the time is over, or each one once."""
+    kinds = named(options.faults, options.store)
+    done: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+    if options.each:
+        for kind in kinds:
+            world.wait_for_progress()
+            done[kind.name].append(strike(world, kind, rng))
+            _say(world, kind.name, done)
+        return done
+    end = time.monotonic() + options.minutes * 60
+    waiting: list[type[Fault]] = []
+    while time.monotonic() < end:
+        time.sleep(min(rng.expovariate(1 / options.pause), max(0.0, end - time.monotonic())))
+        if not waiting:  # every kind comes up equally often, in a new order each time
+            waiting = rng.sample(kinds, len(kinds))
+        kind = waiting.pop()
+        done[kind.name].append(strike(world, kind, rng))
+        _say(world, kind.name, done)
+    return done
+
+
+def _say(world: World, name: str, done: dict[str, list[float]]) -> None:
+    total = sum(map(len, done.values()))
+    print(
+        f"{total:4} {name:18} {done[name][-1]:5.1f} s  {world.acknowledged():7} acknowledged"
+        f"  {len(world.complaints)} complaints",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def verdict(world: World) -> tuple[list[str], Counter[str]]:
+    """Problems found in what is left, the product's own opinion included."""
+    problems, counted = check(world.database, journal.read(world.journals), world.before)
+    code = world.server.stop()
+    if code != 0:
+        problems.append(f"SIGTERM ended the server with exit code {code}")
+    opened = commands.run(world.environment, "status", str(world.study), "--json")
+    if opened.returncode != 0:
+        problems.append(f"the study does not open: {opened.stderr[-300:]}")
+    own = commands.python(world.environment, _CHECK, str(world.study))
+    if own.returncode != 0:
+        problems.append(f"check is not clean: {(own.stdout + own.stderr)[-500:]}")
+    again, _ = check(world.database, journal.read(world.journals), world.before)
+    problems += [f"after a restart: {problem}" for problem in again if problem not in problems]
+    return problems, counted
+
+
+def report(
+    world: World, options: argparse.Namespace, done: dict[str, list[float]], problems: list[str],
+    counted: Counter[str], seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything worth knowing about a run, for JSON."""
+    statuses: Counter[int] = Counter()
+    for person in world.people:
+        statuses += person.statuses
+    log = world.server.heard()
+    return {
+        "store": options.store,
+        "seed": options.seed,
+        "seconds": round(seconds),
+        "disk": world.disk.kind,
+        "faults": {
+            name: {"times": len(times), "slowest recovery (s)": round(max(times), 1) if times else None}
+            for name, times in done.items()
+        },
+        "detail": dict(sorted(world.counts.items())),
+        "counted": dict(sorted(counted.items())),
+        "failed attempts": world.failed(),
+        "statuses": {str(status): n for status, n in sorted(statuses.items())},
+        "imports": world.importer.done,
+        "browser": None
+        if world.browser is None
+        else {
+            "starts": world.browser.starts,
+            "pressed": world.browser.pressed,
+            "acknowledged": world.browser.acknowledged,
+        },
+        "network": {"replies cut": world.proxy.cuts, "requests doubled": world.proxy.doubles},
+        "server starts": world.server.starts,
+        "tracebacks in the server's log": log.count("Traceback (most recent call last)"),
+        "problems": problems,
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The run; exit code 1 where anything is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--faults", default="", help="beginnings of names, comma-separated; all by default")
+    parser.add_argument("--each", action="store_true", help="every fault once, in order, instead of a time")
+    parser.add_argument("--people", type=int, default=6)
+    parser.add_argument("--pause", type=float, default=3.0, help="seconds between faults, on average")
+    parser.add_argument("--images", type=int, default=450)
+    parser.add_argument("--trainer", type=int, default=1000)
+    parser.add_argument("--portion", type=int, default=6000, help="pairs put up ahead at a time; 0 for none")
+    parser.add_argument("--no-browser", action="store_true")
+    parser.add_argument("--report", type=Path)
+    options = parser.parse_args(arguments)
+    rng = random.Random(options.seed)
+    began = time.monotonic()
+    world = World(
+        options.store,
+        people=options.people,
+        seed=options.seed,
+        browser=not options.no_browser,
+        images=options.images,
+        trainer=options.trainer,
+        portion=options.portion,
+    )
+    try:
+        world.start()
+        done = rounds(world, options, rng)
+        world.wait_for_progress()
+        world.rest()
+        problems, counted = verdict(world)
+        refused = [f"{p.name}: {text}" for p in (*world.people, world.browser) if p for text in p.refused]
+        broken = [f"{p.name} broke: {p.problem!r}" for p in world.people if p.problem]
+        stuck = [f"an import failed: {text}" for text in world.importer.errors[-3:]]
+        problems += [*world.complaints, *broken, *(r for r in refused if "lease" in r or "browser" in r)]
+        found = report(world, options, done, problems, counted, time.monotonic() - began)
+        found["failed imports"] = stuck
+    finally:
+        world.close()
+    text = json.dumps(found, indent=1)
+    print(text)
+    if options.report:
+        options.report.write_text(text, encoding="utf-8")
+    print(f"journals and the server's log: {world.folder}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
