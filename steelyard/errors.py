@@ -7,13 +7,16 @@
     ├── PairError          pairs that cannot be formed
     ├── RankerError        training, weights, checkpoints, prediction
     ├── AcquireError       choosing what to ask next
-    ├── StoreError         the database of answers (store/errors.py tells unknown, conflicting, not handed out and busy apart)
+    ├── StoreError         the database of answers (store/errors.py tells yours, try again and broken apart)
     ├── StudyError         the folder that ties them together
     ├── ExperimentError    methods × folds × seeds
     └── MissingExtraError  an optional part that is not installed
 
 Every message names what was given, what was expected and what to do. The library raises; the command line
 (exit code 2, one line) and the web app (a problem document) each translate in exactly one place.
+
+The message itself is for whoever runs Steelyard: it may name a file, a database, a host. What may be told to anybody
+else is `public`; where that is None, others learn only that something went wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +39,13 @@ __all__ = [
 
 
 class SteelyardError(Exception):
-    """Base of everything Steelyard raises on purpose."""
+    """Base of everything Steelyard raises on purpose.
+
+    Attributes:
+        public: what may be told to somebody who does not run the server – no path, host or user – or None.
+    """
+
+    public: str | None = None
 
 
 class ConfigError(SteelyardError):
@@ -73,7 +82,17 @@ class AcquireError(SteelyardError):
 
 
 class StoreError(SteelyardError):
-    """The database of answers cannot be opened, read or written."""
+    """The database of answers refuses what it was given.
+
+    Args:
+        message: what was given, what was expected, what to do; it may be told to anybody.
+        place: where the store is; told to whoever runs it.
+        said: what the driver said; told to whoever runs it.
+    """
+
+    def __init__(self, message: str, *, place: str = "", said: str = "") -> None:
+        super().__init__((f"{place}: " if place else "") + message + (f" ({said})" if said else ""))
+        self.public = message
 
 
 class StudyError(SteelyardError):

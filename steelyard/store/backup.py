@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from steelyard.store.errors import StoreError
+from steelyard.store.faults import translated
 
 __all__ = ["copy_sqlite"]
 
@@ -22,12 +23,13 @@ def copy_sqlite(file: Path, target: Path) -> Path:
         target: a path that does not exist yet.
 
     Raises:
-        StoreError: the target exists, or cannot be written.
+        StoreError: the target exists or has no folder.
+        UnavailableError: it cannot be written; the disk may be full.
     """
     if target.exists():
-        raise StoreError(f"{target} exists; a backup never overwrites – name another file")
+        raise StoreError("a backup never overwrites; name another file than this", place=str(target))
     if not target.parent.is_dir():
-        raise StoreError(f"the folder {target.parent} does not exist; create it first")
+        raise StoreError("the folder of the backup does not exist; create it first", place=str(target))
     unfinished = target.with_name(f"{target.name}.unfinished-{os.getpid()}")
     try:
         with (
@@ -40,7 +42,7 @@ def copy_sqlite(file: Path, target: Path) -> Path:
         unfinished.replace(target)
         _sync(target.parent)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"the backup {target} could not be written: {error}") from error
+        raise translated(str(target), error) from error
     finally:
         unfinished.unlink(missing_ok=True)
     return target

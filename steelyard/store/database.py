@@ -23,12 +23,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from steelyard.errors import MissingExtraError
 from steelyard.store import fields, schema
-from steelyard.store.errors import BusyError, ConflictError, StoreError
+from steelyard.store.errors import BusyError, StoreError
+from steelyard.store.faults import translated
 
 __all__ = [
     "BUSY_SECONDS",
@@ -42,6 +42,9 @@ __all__ = [
 
 BUSY_SECONDS = 30
 """How long a writer waits for the one before it."""
+
+CONNECT_SECONDS = 10
+"""How long PostgreSQL may take to answer a new connection."""
 
 CLOCK_SECONDS = 60.0
 """How long the server's clock is believed to go with ours."""
@@ -68,12 +71,14 @@ def read_url(url: str) -> URL:
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
         if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
-            raise StoreError(f"{parsed}: answers must be kept; name a file, as in sqlite:///folder/study.db")
+            raise StoreError(
+                "answers must be kept; name a file, as in sqlite:///folder/study.db", place=str(parsed)
+            )
         return parsed
     if parsed.drivername != "postgresql+psycopg":
         raise StoreError(
-            f"a store is sqlite:///… or postgresql+psycopg://…, not {parsed.drivername}://… "
-            f"({parsed.render_as_string(hide_password=True)})"
+            f"a store is sqlite:///… or postgresql+psycopg://…, not {parsed.drivername}://…",
+            said=parsed.render_as_string(hide_password=True),
         )
     return parsed
 
@@ -85,14 +90,19 @@ def make_engine(url: URL) -> Engine:
         MissingExtraError: PostgreSQL's driver is not installed.
     """
     if url.get_backend_name() == "sqlite":
-        engine = sa.create_engine(url, pool_size=10, max_overflow=40, connect_args={"timeout": BUSY_SECONDS})
+        engine = sa.create_engine(
+            url, pool_size=10, max_overflow=40, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
+        )
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
+        # A host that is switched off does not refuse, it is silent; everybody would wait for the system's two minutes.
+        patience = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
         engine = sa.create_engine(
-            url, pool_size=10, max_overflow=40, pool_pre_ping=True, isolation_level="READ COMMITTED"
-        )
+            url, pool_size=10, max_overflow=40, pool_pre_ping=True, isolation_level="READ COMMITTED",
+            hide_parameters=True, connect_args=patience,
+        )  # fmt: skip
     except ModuleNotFoundError:
         raise MissingExtraError("a store on PostgreSQL", "postgres") from None
     sa.event.listen(engine, "connect", _set_up_postgresql)
@@ -164,7 +174,9 @@ class Database:
             stack.enter_context(wrapped_errors(self._engine))
             if writing and self._sqlite:
                 if not self._writer.acquire(timeout=BUSY_SECONDS):
-                    raise BusyError(f"{self.url}: too many requests at once; nothing was written, try again")
+                    raise BusyError(
+                        "too many requests at once; nothing was written, try again", place=self.url
+                    )
                 stack.callback(self._writer.release)
             connection = stack.enter_context(self._engine.connect())
             if writing or self._sqlite:
@@ -230,45 +242,15 @@ _NOW = sa.text("SELECT extract(epoch FROM clock_timestamp())")
 @contextmanager
 def wrapped_errors(engine: Engine) -> Iterator[None]:
     """Turn what a driver raises into a StoreError that names the store, without its password."""
-    url = engine.url.render_as_string(hide_password=True)
     try:
         yield
     except StoreError:
         raise
-    except PoolTimeout as error:
-        raise BusyError(f"{url}: too many requests at once; try again") from error
-    except IntegrityError as error:
-        raise ConflictError(f"{url}: contradicts what is stored: {_first_line(error)}") from error
-    except DBAPIError as error:
-        raise _translated(url, error) from error
-    except engine.dialect.loaded_dbapi.IntegrityError as error:  # COPY goes past SQLAlchemy
-        raise ConflictError(f"{url}: contradicts what is stored: {_first_line(error)}") from error
-    except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OverflowError, UnicodeError) as error:
-        raise StoreError(f"{url}: {_first_line(error)}") from error
-
-
-def _translated(url: str, error: DBAPIError) -> StoreError:
-    line = _first_line(error)
-    if "database is locked" in line or getattr(error.orig, "sqlstate", None) in ("55P03", "40P01", "40001"):
-        return BusyError(
-            f"{url}: somebody else kept the database locked; nothing was written, try again ({line})"
-        )
-    if "not a database" in line or "malformed" in line:
-        return StoreError(
-            f"{url}: the file is damaged or no SQLite database ({line}); restore the newest backup "
-            f"(files named …backup-… next to it) or see docs/store.md"
-        )
-    if "unable to open database file" in line:
-        return StoreError(
-            f"{url}: the file cannot be opened; do the folder and the right to write there exist?"
-        )
-    if "readonly database" in line:
-        return StoreError(f"{url}: the file or its folder is read-only; SQLite has to write next to it")
-    if "append-only" in line:
-        return ConflictError(f"{url}: {line}: answers are never changed; undo or supersede them")
-    return StoreError(f"{url}: {line}")
-
-
-def _first_line(error: BaseException) -> str:
-    original = getattr(error, "orig", None) or error
-    return (str(original).strip().splitlines() or [type(original).__name__])[0]
+    except (
+        SQLAlchemyError,
+        engine.dialect.loaded_dbapi.Error,
+        OverflowError,
+        UnicodeError,
+        OSError,
+    ) as error:
+        raise translated(engine.url.render_as_string(hide_password=True), error) from error

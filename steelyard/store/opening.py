@@ -35,9 +35,11 @@ def prepare(engine: Engine, *, create: bool) -> None:
     if engine.dialect.name == "sqlite":
         file = Path(str(engine.url.database))
         if not file.exists() and not create:
-            raise StoreError(f"{url}: there is no such file; make a study with: steelyard init")
+            raise StoreError("there is no such file; make a study with: steelyard init", place=url)
         if not file.parent.is_dir():
-            raise StoreError(f"{url}: the folder {file.parent} does not exist; create it first")
+            raise StoreError(
+                "the folder of the database does not exist; create it first", place=url, said=str(file.parent)
+            )
     with wrapped_errors(engine):
         with engine.connect() as connection:
             if _revision(connection) == REVISION:
@@ -58,15 +60,18 @@ def _migrate(connection: Connection, url: str, create: bool) -> None:
         tables = sa.inspect(connection).get_table_names()
         if tables:
             raise StoreError(
-                f"{url}: the database holds other tables ({', '.join(sorted(tables)[:3])} …) and no study; name another one"
+                "the database holds other tables and no study; name another one",
+                place=url,
+                said=f"{', '.join(sorted(tables)[:3])} …",
             )
         if not create:
-            raise StoreError(f"{url}: the database holds no study; make one with: steelyard init")
+            raise StoreError("the database holds no study; make one with: steelyard init", place=url)
 
     if revision is not None and revision not in _known_revisions():
         raise StoreError(
-            f"{url}: the study was written by a newer Steelyard (revision {revision}; this one knows up to "
-            f"{REVISION}); upgrade Steelyard – nothing was changed"
+            f"the study was written by a newer Steelyard (revision {revision}; this one knows up to "
+            f"{REVISION}); upgrade Steelyard – nothing was changed",
+            place=url,
         )
     if revision is not None and connection.dialect.name == "sqlite":
         # We hold the write lock, so the copy is exactly what the migration starts from.

@@ -77,7 +77,8 @@ class Store(
         """
         if not self._sqlite:
             raise StoreError(
-                f"{self.url}: PostgreSQL makes its own backups; run pg_dump --format=custom on this database"
+                "PostgreSQL makes its own backups; run pg_dump --format=custom on this database",
+                place=self.url,
             )
         return copy_sqlite(Path(str(self._engine.url.database)), Path(path))
 

@@ -28,6 +28,7 @@ from steelyard.web.api import answers, images, people, progress
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
 from steelyard.web.context import Web
+from steelyard.web.requests import Requests
 from steelyard.web.security import ETags, Guard, is_loopback
 from steelyard.web.trainer import TrainerProcess
 
@@ -80,9 +81,12 @@ def create_app(
     app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")
     problems.install(app)
     app.add_exception_handler(pages._SignIn, pages.to_login)
+    # The last one added is the outermost.
+    app.add_middleware(problems.Unexpected)
     app.add_middleware(ETags)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, local=not login, hosts=hosts)
+    app.add_middleware(Requests)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

@@ -99,8 +99,12 @@ async def _web(request: Request) -> Web:
 
 
 async def maybe(request: Request) -> Principal | None:
-    """Who asks, or None."""
-    return await web_of(request).accounts.recognise(request)
+    """Who asks, or None; looked up once a request."""
+    known = request.scope.setdefault("state", {})
+    if "principal" not in known:
+        known["principal"] = await web_of(request).accounts.recognise(request)
+    principal: Principal | None = known["principal"]
+    return principal
 
 
 def _at_least(role: Role) -> Callable[[Request], Awaitable[Principal]]:

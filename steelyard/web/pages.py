@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -198,7 +199,9 @@ async def api_reference(request: Request) -> Response:
     return render("api.html", routes=routes, **_shell(web, who, "/api"))
 
 
-def error_page(request: Request, status: int, detail: str) -> Response:
+def error_page(
+    request: Request, status: int, detail: str, *, headers: Mapping[str, str] | None = None, number: str = ""
+) -> Response:
     """A page for an error: what happened, what was not lost, what to do."""
     web = web_of(request)
     title = {
@@ -207,6 +210,11 @@ def error_page(request: Request, status: int, detail: str) -> Response:
         409: "Not yet",
         429: "A moment, please",
         500: "Something went wrong",
-        503: "Busy",
+        503: "A moment, please",
     }.get(status, HTTPStatus(status).phrase)
-    return render("error.html", status=status, title=title, detail=detail, **_shell(web, None, ""))
+    page = render(
+        "error.html", status=status, title=title, detail=detail, number=number, **_shell(web, None, "")
+    )
+    for name, value in (headers or {}).items():
+        page.headers[name] = value
+    return page

@@ -2,6 +2,9 @@
 
 Whatever goes wrong below, a caller of the API gets `application/problem+json` with `type`, `title`, `status`,
 `detail`, and a person gets a page that says what happened, whether something was lost, and what to do.
+
+Who is not an admin is told an error's `public` text only: messages may name files, hosts and database users. Everything
+from 500 up is logged here, once, with its trace; the document carries the id of the request, so that both can be joined.
 """
 
 from __future__ import annotations
@@ -16,11 +19,20 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from steelyard.errors import CatalogError, ConfigError, ImageError, SteelyardError, StudyError
-from steelyard.store.errors import BusyError, ConflictError, NotHandedOutError, StoreError, UnknownRecordError
+from steelyard.errors import CatalogError, ConfigError, ImageError, RankerError, SteelyardError, StudyError
+from steelyard.store.errors import (
+    BusyError,
+    ConflictError,
+    DamagedError,
+    NotHandedOutError,
+    StoreError,
+    UnavailableError,
+    UnknownRecordError,
+)
 
-__all__ = ["Problem", "ProblemDocument", "install", "problem_response", "responses"]
+__all__ = ["Problem", "ProblemDocument", "Unexpected", "install", "problem_response", "responses"]
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("steelyard.web")
@@ -29,13 +41,21 @@ _STATUS: tuple[tuple[type[SteelyardError], int], ...] = (
     (UnknownRecordError, 404),
     (ConflictError, 409),
     (NotHandedOutError, 403),
-    (BusyError, 503),
+    (UnavailableError, 503),
+    (DamagedError, 500),
     (StoreError, 422),
     (ImageError, 422),
     (CatalogError, 404),
     (ConfigError, 422),
     (StudyError, 409),
 )
+
+# What to tell whoever is not an admin of an error that is not known to be free of paths and hosts.
+_HIDDEN = {
+    500: "Something went wrong in the server and was logged. Answers in your browser are kept; they are sent again.",
+    503: "The server cannot do this right now. Try again in a moment; answers in your browser are kept.",
+}
+_REFUSED = "The server cannot do this as asked, and the reason is for whoever runs it: tell them the request's number."
 
 
 class Problem(Exception):
@@ -63,6 +83,7 @@ class ProblemDocument(BaseModel):
     status: int = Field(ge=400, le=599)
     detail: str = Field(description="What happened and what to do.")
     code: str = Field("", description="A word for programs.")
+    request_id: str = Field("", description="Of this request, as in the server's log; with every 5xx.")
 
 
 def responses(
@@ -79,7 +100,12 @@ def responses(
 
 
 def problem_response(
-    status: int, detail: str, *, code: str = "", headers: Mapping[str, str] | None = None
+    status: int,
+    detail: str,
+    *,
+    code: str = "",
+    headers: Mapping[str, str] | None = None,
+    request_id: str = "",
 ) -> Response:
     """A problem document as a response."""
     body = {
@@ -89,59 +115,122 @@ def problem_response(
         "detail": detail,
         "code": code,
     }
+    if request_id:
+        body["request_id"] = request_id
     return JSONResponse(
         body, status, {"Cache-Control": "no-store", **dict(headers or {})}, media_type=MEDIA_TYPE
     )
 
 
+def status_of(error: SteelyardError) -> int:
+    """The HTTP status of an error of ours."""
+    if isinstance(error, (CatalogError, ConfigError, RankerError, StudyError)) and _disk_failed(error):
+        return 503
+    return next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
+
+
+def _disk_failed(error: BaseException) -> bool:
+    """Whether a disk that is full, read-only or failing is behind an error; a missing file is something else."""
+    cause = error.__cause__ or error.__context__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+
+
+def _answer(
+    request: Request, status: int, detail: str, code: str = "", headers: Mapping[str, str] | None = None,
+    number: str = "",
+) -> Response:  # fmt: skip
+    number = number or (_number(request) if status >= 500 else "")
+    if request.url.path.startswith("/api/"):
+        return problem_response(status, detail, code=code, headers=headers, request_id=number)
+    from steelyard.web.pages import error_page
+
+    return error_page(request, status, detail, headers=headers, number=number)
+
+
+def _number(request: Request) -> str:
+    return str(getattr(request.state, "request_id", ""))
+
+
+def _is_admin(request: Request) -> bool:
+    who = getattr(request.state, "principal", None)
+    return who is not None and bool(who.may("admin"))
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return _answer(request, error.status, error.detail, error.code, error.headers)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SteelyardError)
+    status = status_of(error)
+    if status >= 500:
+        log.error("a request failed with %s", status, exc_info=error)
+    headers = {"Retry-After": "1" if isinstance(error, BusyError) else "3"} if status == 503 else None
+    if _is_admin(request):
+        return _answer(request, status, str(error), headers=headers)
+    if error.public is not None:
+        return _answer(request, status, error.public, headers=headers)
+    if status < 500:
+        log.warning("a request was refused with %s: %s", status, error)
+    return _answer(request, status, _HIDDEN.get(status, _REFUSED), headers=headers, number=_number(request))
+
+
+async def _disk(request: Request, error: Exception) -> Response:
+    """A disk that is full, read-only or failing: nothing is wrong with the request."""
+    log.error("a request failed with 503", exc_info=error)
+    return _answer(request, 503, _HIDDEN[503], headers={"Retry-After": "3"})
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = {404: "There is nothing at this address.", 405: "This address does not take that method."}
+    text = detail.get(error.status_code, str(error.detail))
+    return _answer(request, error.status_code, text, headers=error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    parts = []
+    for item in error.errors()[:5]:
+        place = ".".join(str(step) for step in item["loc"] if step not in ("body", "query", "path"))
+        parts.append(f"{place or 'the body'}: {item['msg']}")
+    return _answer(request, 422, "; ".join(parts))
+
+
 def install(app: FastAPI) -> None:
     """Make every error of the app a problem document, or a page where a person was reading one."""
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(SteelyardError, _ours)
+    app.add_exception_handler(OSError, _disk)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
 
-    def answer(
-        request: Request, status: int, detail: str, code: str = "", headers: Mapping[str, str] | None = None
-    ) -> Response:
-        if request.url.path.startswith("/api/"):
-            return problem_response(status, detail, code=code, headers=headers)
-        from steelyard.web.pages import error_page
 
-        return error_page(request, status, detail)
+class Unexpected:
+    """The innermost layer: what nobody foresaw becomes a 500 and one entry in the log.
 
-    async def problem(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)
-        return answer(request, error.status, error.detail, error.code, error.headers)
+    A handler for `Exception` would answer outside all other layers, without their headers, and hand the error on to the
+    server, which logs it a second time.
+    """
 
-    async def ours(request: Request, error: Exception) -> Response:
-        status = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
-        if status >= 500:
-            log.error("%s %s: %s", request.method, request.url.path, error)
-        return answer(request, status, str(error), headers={"Retry-After": "1"} if status == 503 else None)
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        detail = {
-            404: f"There is nothing at {request.url.path}.",
-            405: "This address does not take that method.",
-        }
-        text = detail.get(error.status_code, str(error.detail))
-        return answer(request, error.status_code, text, headers=error.headers)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
 
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        parts = []
-        for item in error.errors()[:5]:
-            place = ".".join(str(step) for step in item["loc"] if step not in ("body", "query", "path"))
-            parts.append(f"{place or 'the body'}: {item['msg']}")
-        return answer(request, 422, "; ".join(parts))
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
 
-    async def unexpected(request: Request, error: Exception) -> Response:
-        log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-        text = (
-            "Something went wrong in the server and was logged. Answers in your browser are kept; try again."
-        )
-        return answer(request, 500, text)
-
-    app.add_exception_handler(Problem, problem)
-    app.add_exception_handler(SteelyardError, ours)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, unexpected)
+        try:
+            await self.app(scope, receive, watched)
+        except Exception as error:
+            if scope["type"] != "http":
+                raise
+            log.error("a request failed with 500", exc_info=error)
+            if begun:
+                raise  # half an answer is out: only closing the line tells the other side
+            await _answer(Request(scope), 500, _HIDDEN[500])(scope, receive, send)

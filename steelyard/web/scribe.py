@@ -7,17 +7,15 @@ in a crowd the disk is asked once for many.
 
 from __future__ import annotations
 
-import logging
 import threading
 
-from steelyard.store.errors import StoreError
+from steelyard.store.errors import DamagedError, StoreError, UnavailableError
 from steelyard.store.records import NewComparison, Recorded
 from steelyard.store.store import Store
 
 __all__ = ["Scribe"]
 
 MOST = 64
-log = logging.getLogger("steelyard.web")
 
 
 class _Ticket:
@@ -73,18 +71,30 @@ class Scribe:
         if len(batch) > 1:
             try:
                 done = self._store.add_comparisons([ticket.new for ticket in batch], require_lease=True)
-            except StoreError:
+            except UnavailableError as error:
+                self._give_up(batch, error)
+                return
+            except Exception:
                 pass  # one bad answer must not take the others with it: each by itself
             else:
                 for ticket, recorded in zip(batch, done, strict=True):
                     ticket.recorded = recorded
                 return
-        for ticket in batch:
+        for k, ticket in enumerate(batch):
             try:
                 ticket.recorded = self._store.add_comparison(ticket.new, require_lease=True)
+            except UnavailableError as error:
+                self._give_up(batch[k:], error)
+                return
             except StoreError as error:
                 ticket.error = error
             except Exception as error:
-                # Nobody may wait for ever on a ticket that was taken off the list.
-                ticket.error = StoreError(f"the answer could not be written: {error}")
-                log.exception("an answer could not be written")
+                # Nobody may wait for ever on a ticket that was taken off the list – nor be told that the answer is wrong.
+                ticket.error = DamagedError("the answer could not be written", said=str(error))
+                ticket.error.__cause__ = error
+
+    @staticmethod
+    def _give_up(tickets: list[_Ticket], error: UnavailableError) -> None:
+        """A database that is away for one is away for all: nobody waits for the next attempt to fail as well."""
+        for ticket in tickets:
+            ticket.error = error

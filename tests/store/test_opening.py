@@ -171,7 +171,7 @@ def test_a_file_left_empty_by_a_killed_process_can_be_filled(tmp_path: Path) -> 
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="nowhere does not exist"):
+    with pytest.raises(StoreError, match=r"nowhere/study.db: the folder of the database does not exist"):
         Store.open(f"sqlite:///{tmp_path}/nowhere/study.db")
 
 

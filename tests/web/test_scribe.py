@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +11,13 @@ import numpy as np
 import pytest
 
 from steelyard.pairs import Answer
-from steelyard.store.errors import ConflictError, NotHandedOutError, StoreError
+from steelyard.store.errors import (
+    ConflictError,
+    DamagedError,
+    NotHandedOutError,
+    StoreError,
+    UnavailableError,
+)
 from steelyard.store.records import NewComparison
 from steelyard.study import Study
 from steelyard.web.scribe import Scribe
@@ -83,7 +91,46 @@ def test_something_unforeseen_leaves_nobody_waiting(
     monkeypatch.setattr(study.store, "add_comparison", broken)
     scribe = Scribe(study.store)
     for _ in range(2):
-        with pytest.raises(StoreError, match="no room"):
+        with pytest.raises(DamagedError, match="no room"):  # never “yours”: a browser must keep the answer
             scribe.add(answer)
     monkeypatch.undo()
     assert scribe.add(answer).created
+
+
+def test_when_the_database_is_away_everybody_hears_of_it_at_once(
+    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One attempt for all that wait, not one after the other with a time-out each; and all of it can be sent again."""
+    study = make_study()
+    answers = handed(study, people=6, each=2)
+    scribe = Scribe(study.store)
+    attempts: list[int] = []
+    started, go_on = threading.Event(), threading.Event()
+
+    def away(new, **_):  # type: ignore[no-untyped-def]
+        attempts.append(1)
+        started.set()
+        go_on.wait(30)
+        raise UnavailableError("the database is away")
+
+    monkeypatch.setattr(study.store, "add_comparison", away)
+    monkeypatch.setattr(study.store, "add_comparisons", away)
+
+    def attempt(new: NewComparison) -> type[BaseException] | None:
+        try:
+            scribe.add(new)
+        except StoreError as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(12) as crowd:
+        first = crowd.submit(attempt, answers[0])
+        started.wait(30)
+        others = [crowd.submit(attempt, answer) for answer in answers[1:]]
+        while len(scribe._waiting) < 11:
+            time.sleep(0.01)
+        go_on.set()
+        assert {one.result() for one in [first, *others]} == {UnavailableError}
+    assert len(attempts) == 2
+    monkeypatch.undo()
+    assert all(scribe.add(answer).created for answer in answers)

@@ -71,7 +71,8 @@ async def pixels(
         # Threads of their own: a wall full of thumbnails must not keep answers waiting.
         content, kind = await to_thread.run_sync(web.pictures.get, row, size, limiter=web.drawing)
     except ImageError as error:
-        raise Problem(404, f"The picture cannot be read: {error.reason}.", code="unreadable") from error
+        why = f": {error.reason}" if who.may("admin") else ""
+        raise Problem(404, f"The picture cannot be read{why}.", code="unreadable") from error
     return Response(content, media_type=kind, headers=headers)
 
 
