@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from steelyard.errors import ConfigError
+from steelyard.files import write_atomically
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -216,13 +217,20 @@ class StudyConfig:
             ConfigError: the file is missing, is no TOML, or holds something unknown.
         """
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            values = tomllib.loads(text)
         except FileNotFoundError:
             raise ConfigError(
                 f"{path} does not exist; make a study with: steelyard init STUDY --images DIR"
             ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+            raise ConfigError(
+                f"{path} is not valid TOML: {error}; mend it, or restore a backup with: steelyard restore"
+            ) from None
+        if not text.strip(
+            "\0 \t\r\n"
+        ):  # what a power cut leaves of a file; as defaults it would be another study
+            raise ConfigError(f"{path} is empty; restore a backup with: steelyard restore")
         return cls.from_dict(values, source=str(path))
 
     def to_dict(self) -> dict[str, Any]:
@@ -234,9 +242,7 @@ class StudyConfig:
         """Write as TOML, replacing the file in one step."""
         import tomli_w
 
-        temporary = path.with_suffix(path.suffix + ".new")
-        temporary.write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
-        temporary.replace(path)
+        write_atomically(path, tomli_w.dumps(self.to_dict()))
 
     def with_changes(self, **sections: dict[str, Any] | Any) -> StudyConfig:
         """A copy with some keys changed: `config.with_changes(ask={"raters": 2}, seed=3)`."""

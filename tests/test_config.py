@@ -128,3 +128,21 @@ def test_any_table_is_either_understood_or_refused(values: dict[str, Any]) -> No
 
 def test_all_is_what_can_be_imported() -> None:
     assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("left", [b"", b"\n  \n", b"\0" * 512])
+def test_what_a_power_cut_leaves_of_a_file_is_no_configuration(tmp_path: Path, left: bytes) -> None:
+    """An empty file is valid TOML and was read as a study with all defaults."""
+    (tmp_path / "study.toml").write_bytes(left)
+    with pytest.raises(ConfigError, match="restore a backup"):
+        StudyConfig.load(tmp_path / "study.toml")
+
+
+def test_a_configuration_is_replaced_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    StudyConfig(name="one").save(path)
+    assert path.stat().st_mode & 0o777 == 0o600  # it may hold the password of a database
+    path.chmod(0o640)
+    StudyConfig(name="two").save(path)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["study.toml"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.errors import CatalogError
+from steelyard.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,19 +22,13 @@ def save_table(table: pa.Table, path: Path, meta: dict[str, str]) -> None:
     """
     import pyarrow as pa
 
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     table = table.replace_schema_metadata(meta)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                # One block, so that every column is one piece of memory when it is mapped.
-                writer.write_table(table, max_chunksize=max(1, len(table)))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        with replacing(path) as file, pa.ipc.new_file(file, table.schema) as writer:
+            # One block, so that every column is one piece of memory when it is mapped.
+            writer.write_table(table, max_chunksize=max(1, len(table)))
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CatalogError(f"cannot write the catalog {path}: {error.strerror or error}") from error
 
 
@@ -52,7 +46,9 @@ def open_table(path: Path) -> tuple[pa.Table, dict[str, str]]:
     except FileNotFoundError:
         raise CatalogError(f"there is no catalog {path}") from None
     except (OSError, ValueError) as error:  # Arrow's own errors are ValueErrors
-        raise CatalogError(f"{path} is not a catalog or is damaged: {error}") from error
+        raise CatalogError(
+            f"{path} is not a catalog or is damaged ({error}); restore a backup with: steelyard restore"
+        ) from error
 
 
 def remember_path(path: Path | None, folder: Path) -> str:

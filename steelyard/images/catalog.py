@@ -364,6 +364,23 @@ class Catalog:
         found = in_threads(one, range(len(self)), workers, progress, "images verified")
         return tuple(noticed for noticed in found if noticed is not None)
 
+    def validate(self) -> None:
+        """Read every column and compare it with itself; opening alone reads none.
+
+        Raises:
+            CatalogError: the file is damaged.
+        """
+        try:
+            self._table.validate(full=True)
+            if len(np.unique(self._keys)) != len(self) or not np.array_equal(
+                np.sort(self._keys), self._keys[self._sorted()]
+            ):
+                raise ValueError("two ids are alike, or their order is wrong")
+        except (ValueError, IndexError) as error:  # Arrow's own errors are ValueErrors
+            raise CatalogError(
+                f"the catalog is damaged ({error}); restore a backup with: steelyard restore"
+            ) from error
+
     # Moving
 
     def with_root(self, root: str | Path) -> Catalog:

@@ -21,7 +21,7 @@ from steelyard.store.schema import REVISION
 if TYPE_CHECKING:
     from alembic.config import Config
 
-__all__ = ["prepare", "upgrade"]
+__all__ = ["known_revisions", "prepare", "upgrade"]
 
 
 def prepare(engine: Engine, *, create: bool) -> None:
@@ -67,7 +67,7 @@ def _migrate(connection: Connection, url: str, create: bool) -> None:
         if not create:
             raise StoreError("the database holds no study; make one with: steelyard init", place=url)
 
-    if revision is not None and revision not in _known_revisions():
+    if revision is not None and revision not in known_revisions():
         raise StoreError(
             f"the study was written by a newer Steelyard (revision {revision}; this one knows up to "
             f"{REVISION}); upgrade Steelyard – nothing was changed",
@@ -90,7 +90,8 @@ def upgrade(connection: Connection, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-def _known_revisions() -> set[str]:
+def known_revisions() -> set[str]:
+    """Revisions that this version can read and migrate."""
     from alembic.script import ScriptDirectory
 
     return {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}

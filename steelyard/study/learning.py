@@ -109,7 +109,7 @@ def learn(
     store.add_model(
         NewModel(
             number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.last_grade_seq(), metrics,
-            config.to_dict(),
+            config.with_changes(store="").to_dict(),  # the address of the database may hold a password
         ),
         trainer=trainer,
     )  # fmt: skip

@@ -11,7 +11,7 @@ A study is a folder:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Study", "study_config"]
+__all__ = ["Study", "store_url", "study_config"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -103,7 +103,7 @@ class Study:
         )
         place.mkdir(parents=True, exist_ok=True)
         catalog.save(place / "catalog.arrow")
-        store = Store.open(_store_url(place, settings))
+        store = Store.open(store_url(place, settings))
         try:
             _register(store, catalog, progress)
             # Written last: a folder with a study.toml is a whole study, whenever the power went.
@@ -134,7 +134,7 @@ class Study:
             place,
             config,
             Catalog.open(place / "catalog.arrow"),
-            Store.open(_store_url(place, config), create=False),
+            Store.open(store_url(place, config), create=False),
         )
 
     def close(self) -> None:
@@ -148,12 +148,18 @@ class Study:
         self.close()
 
     def relocate(self, root: str | Path) -> list[str]:
-        """Find the images again after their folder was moved or renamed, by content.
+        """Find the images again after their folder was moved or renamed: by content, where they are files of their own.
 
         Returns:
             Paths of images that were not found.
         """
-        found, _, missing = self.catalog.relocate(Path(root))
+        missing: Sequence[str]
+        if self.catalog.kind == "files":
+            found, _, missing = self.catalog.relocate(Path(root))
+        else:
+            found = self.catalog.with_root(root)
+            paths = found.paths.tolist() if found.kind == "features" else []
+            missing = [path for path in paths if not (Path(root) / path).is_file()]
         found.save(self.folder / "catalog.arrow")
         self.store.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
         self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
@@ -496,7 +502,8 @@ class Study:
         return load_posterior(self.folder / newest.path)
 
 
-def _store_url(folder: Path, config: StudyConfig) -> str:
+def store_url(folder: Path, config: StudyConfig) -> str:
+    """Where a study's answers are."""
     return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
 
 

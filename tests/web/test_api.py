@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, PairSet, random_pairs
@@ -311,7 +313,9 @@ def test_pictures_are_encoded_anew_and_kept(local: Client, study: Study) -> None
     assert "immutable" not in thumb.headers["cache-control"]
 
 
-def test_export_and_backup(local: Client, study: Study, store_url: str) -> None:
+def test_export_and_backup(
+    local: Client, study: Study, store_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     for pair in local.lease(3):
         local.answer(pair)
     for kind in ("csv", "json", "parquet", "choix", "labelstudio"):
@@ -320,15 +324,23 @@ def test_export_and_backup(local: Client, study: Study, store_url: str) -> None:
         assert "attachment" in reply.headers["content-disposition"]
     assert len(local.get("/api/v1/export").text.strip().splitlines()) == 4
     made = local.post("/api/v1/backup")
-    if store_url:
-        assert made.status_code == 422
-        assert "pg_dump" in made.json()["detail"]
-        return
-    assert made.status_code == 201
-    from steelyard.store.store import Store
+    assert made.status_code == 201, made.text
+    from steelyard.rescue import restore_study
 
-    with Store.open(f"sqlite:///{study.folder / made.json()['file']}", create=False) as copy:
-        assert copy.answer_count() == 3
+    file = local.get(f"/api/v1/{made.json()['file']}")
+    assert file.headers["cache-control"] == "no-store"
+    assert len(file.content) == made.json()["bytes"]
+    (tmp_path / "downloaded.zip").write_bytes(file.content)
+    restore_study(
+        tmp_path / "downloaded.zip",
+        tmp_path / "restored",
+        store=request.getfixturevalue("postgres_url") if store_url else "",
+    )
+    with Study.open(tmp_path / "restored") as copy:
+        assert copy.store.answer_count() == 3
+    assert local.get("/api/v1/backups/none.steelyard.zip").status_code == 404
+    for name in ("study.toml", "..%2Fstudy.toml", "%2e%2e%2fstudy.db", ".steelyard.zip"):
+        assert local.get(f"/api/v1/backups/{name}").status_code in (404, 422), name
 
 
 def test_wording_changes_once_and_is_kept(local: Client, study: Study) -> None:

@@ -504,6 +504,9 @@ def test_administration(make_study: Callable[..., Study], serve: Serve, window: 
     page.keyboard.press("Escape")
     page.locator("#backup").click()
     page.wait_for_selector("#said:has-text('backups/')")
+    with page.expect_download() as backup:
+        page.locator("#backup-file").click()
+    assert backup.value.suggested_filename.endswith(".steelyard.zip")
     page.reload()
     page.wait_for_selector("#audit tbody tr:has-text('backup made')")
     user.shot("admin-team")

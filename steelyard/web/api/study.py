@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse
 
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
@@ -21,6 +22,7 @@ __all__ = ["router", "study_info"]
 
 router = APIRouter(tags=["study"])
 
+_ENDING = r"\.steelyard\.zip"
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _KINDS = {
     "csv": ("text/csv; charset=utf-8", ".csv"),
@@ -121,18 +123,31 @@ def export(
 
 @router.post("/backup", status_code=201, responses=responses(401, 403, 409, 422, 503))
 def backup(web: WebOf, who: Admin) -> Backup:
-    """Copy the database into the study's `backups` folder while it is in use (SQLite)."""
-    folder = web.study.folder / "backups"
-    folder.mkdir(exist_ok=True)
+    """Write store, configuration, catalog and newest model to one file in the study's `backups` folder, while it is in use."""
+    from steelyard.rescue import backup_study
+
     with web.changing:
-        stamp, n = time.strftime("%Y%m%d-%H%M%S"), 0
-        path = folder / f"study-{stamp}.db"
-        while path.exists():
-            n += 1
-            path = folder / f"study-{stamp}-{n}.db"
-        made = web.store.backup(path)
-    web.store.audit(who.name, "backup made", {"file": made.name})
-    return Backup(file=f"backups/{made.name}", bytes=made.stat().st_size)
+        made = backup_study(web.study.folder)
+    web.store.audit(who.name, "backup made", {"file": made.path.name})
+    return Backup(file=f"backups/{made.path.name}", bytes=made.bytes)
+
+
+@router.get(
+    "/backups/{name}",
+    response_class=FileResponse,
+    responses=responses(401, 403, 404, 422, 503, also={200: {"content": {"application/zip": _BINARY}}}),
+)
+def download_backup(
+    web: WebOf, who: Admin, name: Annotated[str, PathParameter(pattern=rf"^[A-Za-z0-9_-]{{1,120}}{_ENDING}$")]
+) -> FileResponse:
+    """A backup that was made, for keeping it on another machine; `steelyard restore` makes a study of it."""
+    path = web.study.folder / "backups" / name
+    if not path.is_file():
+        raise Problem(404, "There is no such backup; make one first.")
+    web.store.audit(who.name, "backup downloaded", {"file": name})
+    return FileResponse(
+        path, media_type="application/zip", filename=name, headers={"Cache-Control": "no-store"}
+    )
 
 
 @router.get("/audit", responses=responses(401, 403, 422, 503))

@@ -170,6 +170,9 @@ one("#backup").addEventListener("click", () => attempt(async () => {
   say("Making a backup …");
   const made = await call("POST", "/backup");
   say(`The backup is ${made.file} (${count(made.bytes, "byte")}) in the study’s folder.`);
+  const link = one("#backup-file");
+  link.href = `/api/v1/${made.file}`;
+  link.hidden = false;
 }));
 
 for (const load of [people, tokens, excluded, audit]) attempt(() => load());

@@ -1,0 +1,166 @@
+"""Commands that keep a study safe: backup, restore, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.console import (
+    AsJson,
+    StudyFolder,
+    app,
+    escape_markup,
+    opened_study,
+    out,
+    print_json,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from steelyard.rescue import Finding
+
+Portable = Annotated[
+    bool,
+    typer.Option(
+        "--portable",
+        help="A dump that goes into SQLite and PostgreSQL alike, even where pg_dump is installed.",
+    ),
+]
+
+
+@app.command()
+def backup(
+    study: StudyFolder,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="File to write; by default one in STUDY/backups, named after the time."
+        ),
+    ] = None,
+    all_models: Annotated[
+        bool, typer.Option("--all-models", help="Every model that is still there, not only the newest.")
+    ] = False,
+    portable: Portable = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write answers, configuration, catalog and newest model to one file, while people answer; images are not in it."""
+    from steelyard.rescue import backup_study
+
+    with progress_bar() as progress:
+        made = backup_study(study, output, all_models=all_models, portable=portable, progress=progress)
+    if as_json:
+        print_json(
+            {
+                "file": str(made.path), "bytes": made.bytes, "answers": made.answers, "models": made.models,
+                "notes": made.notes,
+            }
+        )  # fmt: skip
+        return
+    out.print(
+        f"{made.path}: {made.answers} answers of the log, {len(made.models)} models, {made.bytes / 1e6:.1f} MB",
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+    for note in made.notes:
+        out.print(escape_markup(note), soft_wrap=True)
+    out.print("copy it to another machine; images are not in it")
+
+
+@app.command()
+def restore(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A backup, as `steelyard backup` wrote it.", show_default=False),
+    ],
+    study: StudyFolder,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="An empty PostgreSQL database; by default answers go to STUDY/study.db."
+        ),
+    ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move a study that is there aside; nothing is deleted.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a study from a backup. Everybody signs in again: sessions are in no backup."""
+    from steelyard.rescue import restore_study
+
+    with progress_bar() as progress:
+        done = restore_study(file, study, store=store, replace=replace, progress=progress)
+    problems = [finding for finding in done.findings if finding.level == "problem"]
+    if as_json:
+        print_json(
+            {
+                "study": str(done.folder), "store": done.store, "backup": done.about,
+                "replaced": str(done.replaced) if done.replaced else None,
+                "findings": [finding.to_dict() for finding in done.findings],
+            }
+        )  # fmt: skip
+    else:
+        rows = done.about.get("rows", {})
+        out.print(
+            f"{done.folder} is as it was at {done.about.get('made')}: {rows.get('comparisons', 0)} answers of the log; "
+            "people sign in again",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
+        if done.replaced:
+            out.print(f"what was there before is in {done.replaced}", markup=False, soft_wrap=True)
+        _show(done.findings)
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    study: StudyFolder,
+    images: Annotated[
+        bool, typer.Option("--images", help="Read every image, not only see whether its file is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for damage in every part of a study; exit code 0: sound, 1: problems were found, 2: could not look."""
+    from steelyard.rescue import check_study
+
+    with progress_bar() as progress:
+        findings = check_study(study, images=images, progress=progress)
+    problems = [finding for finding in findings if finding.level == "problem"]
+    if as_json:
+        print_json({"sound": not problems, "findings": [finding.to_dict() for finding in findings]})
+    else:
+        _show(findings)
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def relocate(
+    study: StudyFolder,
+    images: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the images are now.", show_default=False)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Say where the images are after their folder was moved or renamed."""
+    with opened_study(study) as opened:
+        missing = opened.relocate(images)
+        count = len(opened.catalog)
+    if as_json:
+        print_json({"images": count, "missing": missing})
+    else:
+        out.print(f"{count - len(missing)} of {count} images found in {images}", markup=False, soft_wrap=True)
+        for path in missing[:20]:
+            out.print(f"missing: {path}", markup=False, soft_wrap=True)
+    if missing:
+        raise typer.Exit(1)
+
+
+def _show(findings: list[Finding]) -> None:
+    for finding in findings:
+        out.print(f"{finding.level}: {finding.sentence}\n  → {finding.remedy}", markup=False, soft_wrap=True)
+    problems = sum(finding.level == "problem" for finding in findings)
+    out.print(
+        "checked: sound" if not problems else f"checked: {problems} problem{'s' if problems > 1 else ''}"
+    )
