@@ -117,12 +117,12 @@ def test_the_same_question_answered_twice_is_a_repeat(tmp_path: Path) -> None:
         (
             "a.csv",
             "left,right,answer\ni1.png,i99.png,left\n",
-            r"answer 1: image 'i99.png' is not in the study",
+            r"answer 1 \(line 2\): image 'i99.png' is not in the study",
         ),
         (
             "a.csv",
             "left,right,answer\ni1.png,i2.png,left\ni1.png,i1.png,left\n",
-            "answer 2: compares image .* with itself",
+            r"answer 2 \(line 3\): compares image .* with itself",
         ),
         (
             "a.csv",

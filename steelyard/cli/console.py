@@ -98,7 +98,9 @@ def deliver(table: pd.DataFrame, output: Path | None, as_json: bool) -> None:
     elif as_json:
         print(table.to_json(orient="records"))
     else:
-        print(table.to_csv(index=False), end="")
+        from steelyard.exchange import csv_text
+
+        print(csv_text(table), end="")
 
 
 def print_json(value: Any) -> None:

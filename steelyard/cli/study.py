@@ -257,13 +257,16 @@ def import_answers(
         Path, typer.Argument(metavar="FILE", help="CSV, JSON, Parquet, choix tuples or Label Studio.")
     ],
     annotator: Annotated[str, typer.Option(help="Who answered, where the file does not say.")] = "imported",
+    by: Annotated[
+        str, typer.Option(help="Who imports, for the audit log; by default the user of this machine.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Bring in answers given elsewhere; what is already there is not doubled."""
     from steelyard.exchange import import_file
 
     with opened_study(study) as opened:
-        done = import_file(opened, file, annotator=annotator)
+        done = import_file(opened, file, annotator=annotator, by=by or None)
     if as_json:
         print_json(done.to_dict())
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from steelyard.store.log import COMPARISONS
 from steelyard.store.records import NewPair, PairColumns, StoredPair
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
-__all__ = ["ANSWERS", "EXCLUDED", "PairTable", "lock_pairs", "settle"]
+__all__ = ["ANSWERS", "EXCLUDED", "PairTable", "lock_images", "lock_pairs", "put_pairs", "settle"]
 
 _SMALL = 2**31 - 1
 
@@ -36,24 +36,8 @@ class PairTable(Database):
             UnknownRecordError: a row is no image of this study.
             StoreError: an image paired with itself, or a field that cannot be stored.
         """
-        values = [_values(pair) for pair in new]
         with self._writing() as connection:
-            at = self._clock(connection, now)
-            rows = sorted({value[side] for value in values for side in ("first_row", "second_row")})
-            excluded = _excluded(connection, rows)
-            for value in values:
-                value["created"] = at
-                value["open"] = not (excluded[value["first_row"]] or excluded[value["second_row"]])
-            # Ids in the order of commits, so that `pair_columns(after_id)` misses none.
-            self._lock_log(connection)
-            # Only missing pairs are inserted: an INSERT that does nothing would still use up an id.
-            known = _ids(connection, values)
-            missing = {_key(value): value for value in reversed(values) if _key(value) not in known}
-            if missing:
-                connection.execute(sa.insert(pairs), list(reversed(missing.values())))
-                self._filled(connection, pairs, len(missing))
-                known |= _ids(connection, list(missing.values()))
-        return [known[_key(value)] for value in values]
+            return put_pairs(self, connection, new, self._clock(connection, now))
 
     def pair(self, id: int) -> StoredPair:
         """One pair.
@@ -155,6 +139,27 @@ class PairTable(Database):
         return dropped
 
 
+def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair], at: float) -> list[int]:
+    """`Store.add_pairs` within a running transaction; takes the locks of images and of the log."""
+    values = [_values(pair) for pair in new]
+    excluded = lock_images(
+        connection, {value[side] for value in values for side in ("first_row", "second_row")}
+    )
+    for value in values:
+        value["created"] = at
+        value["open"] = not (excluded[value["first_row"]] or excluded[value["second_row"]])
+    # Ids in the order of commits, so that `pair_columns(after_id)` misses none.
+    database._lock_log(connection)
+    # Only missing pairs are inserted: an INSERT that does nothing would still use up an id.
+    known = _ids(connection, values)
+    missing = {_key(value): value for value in reversed(values) if _key(value) not in known}
+    if missing:
+        connection.execute(sa.insert(pairs), list(reversed(missing.values())))
+        database._filled(connection, pairs, len(missing))
+        known |= _ids(connection, list(missing.values()))
+    return [known[_key(value)] for value in values]
+
+
 def lock_pairs(connection: Connection, ids: Sequence[int], *, missing_ok: bool = False) -> dict[int, Any]:
     """Lock pairs in ascending order and read them, with the ids of their images.
 
@@ -218,17 +223,22 @@ def _ids(connection: Connection, values: Sequence[dict[str, Any]]) -> dict[tuple
     return found
 
 
-def _excluded(connection: Connection, rows: Sequence[int]) -> dict[int, bool]:
-    """For each row whether the image is excluded; locked, so that it stays so until the commit."""
+def lock_images(connection: Connection, rows: Iterable[int]) -> dict[int, bool]:
+    """For each row whether the image is excluded; locked, so that it stays so until the commit.
+
+    Raises:
+        UnknownRecordError: a row is no image of this study.
+    """
     found: dict[int, bool] = {}
-    for chunk in fields.chunks(rows):
+    wanted = sorted(set(rows))
+    for chunk in fields.chunks(wanted):
         query = (
             sa.select(images.c.row, images.c.excluded_at)
             .where(images.c.row.in_(chunk))
             .order_by(images.c.row)
         )
         found |= {row: at is not None for row, at in connection.execute(query.with_for_update(read=True))}
-    for row in rows:
+    for row in wanted:
         if row not in found:
             raise UnknownRecordError(f"no image of this study has the row {row}")
     return found

@@ -43,7 +43,8 @@ __all__ = [
 ]
 
 Role = Literal["annotator", "lead", "admin"]
-Source = Literal["page", "api", "import", "virtual"]
+Source = Literal["page", "api", "import", "virtual", "import:page", "import:api", "import:virtual"]
+"""How an answer came into this study; `import:page` came by a file, in which it was an answer of the page."""
 
 
 def new_id() -> str:

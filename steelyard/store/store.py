@@ -19,6 +19,7 @@ from steelyard.store.errors import StoreError
 from steelyard.store.evidence import Evidence
 from steelyard.store.grades import GradeLog
 from steelyard.store.images import ImageTable
+from steelyard.store.importing import ImportTable
 from steelyard.store.leases import LeaseTable
 from steelyard.store.opening import prepare
 from steelyard.store.pairs import PairTable
@@ -32,6 +33,7 @@ class Store(
     PairTable,
     LeaseTable,
     ComparisonLog,
+    ImportTable,
     AnswerTable,
     GradeLog,
     TrainerTable,

@@ -1,0 +1,39 @@
+"""The table of answers that every format is made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.study import Study
+
+__all__ = ["COLUMNS", "FORMATS", "answers_table"]
+
+COLUMNS = (
+    "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at", "round",
+    "strategy", "reserved", "note", "received_at", "source",
+)  # fmt: skip
+FORMATS = ("csv", "json", "parquet", "choix", "labelstudio")
+
+
+def answers_table(study: Study) -> pd.DataFrame:
+    """Every answer that counts, in the order of the log, one row each, with the columns `COLUMNS`."""
+    import pandas as pd
+
+    paths = dict(zip(map(str, study.catalog.ids), map(str, study.catalog.paths), strict=True))
+    pairs = {pair.id: pair for pair in study.store.pairs()}
+    rows = [
+        (
+            c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
+            c.answered_at, pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
+            c.source,
+        )
+        for c in study.store.comparisons()
+        if c.effective and c.answer is not None
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    # Said here, or a study in which no time was ever noted would have a column of another kind.
+    times = dict.fromkeys(("shown_at", "answered_at", "received_at"), "float64")
+    return table.astype({**times, "round": "int64", "reserved": "bool"})
