@@ -19,7 +19,7 @@ from steelyard.store.leases import end_leases
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import lock_images, lock_pairs, put_pairs, settle
 from steelyard.store.records import NewPair
-from steelyard.store.schema import comparisons, pairs
+from steelyard.store.schema import comparisons, images, pairs
 
 __all__ = ["ForeignAnswer", "ImportTable", "Imported", "check_foreign"]
 
@@ -162,6 +162,7 @@ class ImportTable(Database):
         self._lock_log(connection)
         new = _unknown(connection, new)
         repeats = _repeats(connection, new, locked)
+        names = _image_ids(connection, new)
         numbers = self._put_up(connection, new, repeats, at)
         for start in range(0, len(new), _AT_ONCE):
             part = new[start : start + _AT_ONCE]
@@ -170,7 +171,7 @@ class ImportTable(Database):
                 for a, repeat in zip(part, repeats[start : start + _AT_ONCE], strict=True)
             ]
             COMPARISONS.append(
-                self, connection, [_row(a, pair, at) for a, pair in zip(part, places, strict=True)]
+                self, connection, [_row(a, pair, names, at) for a, pair in zip(part, places, strict=True)]
             )
             end_leases(connection, [(pair, a.annotator) for a, pair in zip(part, places, strict=True)], at)
             settle(connection, places)
@@ -274,7 +275,15 @@ def _repeats(connection: Connection, new: Sequence[ForeignAnswer], locked: set[i
     return found
 
 
-def _row(answer: ForeignAnswer, pair: int, at: float) -> dict[str, Any]:
+def _image_ids(connection: Connection, new: Sequence[ForeignAnswer]) -> dict[int, str]:
+    """The content ids of all images by row: the log vouches for what was shown."""
+    found: dict[int, str] = {}
+    for chunk in fields.chunks(sorted({row for answer in new for row in answer.rows})):
+        found.update((row, id) for row, id in connection.execute(_IMAGES, {"rows": chunk}))
+    return found
+
+
+def _row(answer: ForeignAnswer, pair: int, names: Mapping[int, str], at: float) -> dict[str, Any]:
     return {
         "id": answer.id,
         "pair": pair,
@@ -282,6 +291,8 @@ def _row(answer: ForeignAnswer, pair: int, at: float) -> dict[str, Any]:
         "answer": answer.answer.value,
         "left_row": answer.left_row,
         "right_row": answer.right_row,
+        "left": names[answer.left_row],
+        "right": names[answer.right_row],
         "shown_at": answer.shown_at,
         "answered_at": at if answer.answered_at is None else answer.answered_at,
         "received_at": at,
@@ -298,6 +309,7 @@ _KNOWN = sa.select(
     comparisons.c.left_row,
     comparisons.c.right_row,
 ).where(comparisons.c.id.in_(sa.bindparam("ids", expanding=True)))
+_IMAGES = sa.select(images.c.row, images.c.id).where(images.c.row.in_(sa.bindparam("rows", expanding=True)))
 _PAIRS = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.repeat).where(
     pairs.c.first_row.in_(sa.bindparam("rows", expanding=True))
 )
