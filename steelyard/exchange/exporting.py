@@ -62,15 +62,19 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 
 def csv_text(table: pd.DataFrame) -> str:
     """A table as CSV whose text no spreadsheet takes for a formula; `cells.restored` gives it back."""
-    safe, quoting = table.copy(), csv.QUOTE_MINIMAL
+    safe, quoted = table.copy(), False
     for name in safe.columns:
         if safe[name].dtype.kind not in "biufM":  # numbers may well begin with a minus
             safe[name] = safe[name].map(lambda cell: harmless(cell) if isinstance(cell, str) else cell)
             if any("\r" in cell for cell in safe[name] if isinstance(cell, str)):
-                quoting = (
-                    csv.QUOTE_NONNUMERIC
-                )  # before Python 3.13 nothing else quotes a lone carriage return
-    return safe.to_csv(index=False, quoting=quoting, lineterminator="\n")
+                quoted = True
+    # Before Python 3.13 a lone carriage return is quoted only where all text is.
+    text = safe.to_csv(
+        index=False,
+        quoting=csv.QUOTE_NONNUMERIC if quoted else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )
+    return str(text)
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
