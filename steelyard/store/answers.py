@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from steelyard.pairs import Answer
 from steelyard.store import fields
-from steelyard.store.database import Database
+from steelyard.store.counting import CountedLog
 from steelyard.store.errors import UnknownRecordError
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison
@@ -22,10 +22,8 @@ _PACE_ANSWERS = 50
 """An annotator's pace is taken over so many of the latest answers."""
 
 
-class AnswerTable(Database):
+class AnswerTable(CountedLog):
     """Methods that read answers."""
-
-    _counted: tuple[int, int] = 0, 0  # the last row of the log that was counted, and the answers up to there
 
     def comparison(self, id: str) -> Comparison:
         """One row of the log.
@@ -108,22 +106,6 @@ class AnswerTable(Database):
         """The number of the newest row of the log, 0 where it is empty."""
         with self._reading() as connection:
             return int(connection.execute(_LAST).scalar_one())
-
-    def answer_count(self, annotator: str | None = None) -> int:
-        """How many answers count, of one annotator or of all.
-
-        Every request wants the number of all, so it is kept: the log only grows, and what each row of it adds or takes
-        away never changes.
-        """
-        with self._reading() as connection:
-            if annotator is not None:
-                return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
-            seq, answers = self._counted
-            more, last = connection.execute(_COUNT_AFTER, {"after": seq}).one()
-        if last is not None:
-            answers += int(more)
-            self._counted = int(last), answers
-        return answers
 
     def counts(self) -> list[AnnotatorCount]:
         """What each annotator did, by name; those who answered nothing are left out."""
@@ -232,24 +214,4 @@ _SUPERSEDED = (
         comparisons.c.answer != WITHDRAWN,
     )
     .order_by(comparisons.c.seq)
-)
-
-
-# A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo.
-_target = comparisons.alias("target")
-_replaced = sa.select(_target.c.answer).where(_target.c.id == _later.c.supersedes).scalar_subquery()
-_takes = sa.case((_later.c.answer == WITHDRAWN, 1), else_=0) + sa.case((_replaced != WITHDRAWN, 1), else_=0)
-_COUNT_AFTER = sa.select(sa.func.sum(1 - _takes), sa.func.max(_later.c.seq)).where(_later.c.seq > _after)
-
-# Only rows that supersede something are looked at one by one; the others are counted in an index. "Is not null", and
-# below the name, spelled so that SQLite takes the index of what supersedes.
-_one = sa.bindparam("annotator", type_=sa.Text)
-_COUNT_OF_ONE = sa.select(
-    sa.select(sa.func.count())
-    .select_from(comparisons)
-    .where(comparisons.c.annotator == _one)
-    .scalar_subquery()
-    - sa.select(sa.func.coalesce(sa.func.sum(_takes), 0))
-    .where(_later.c.supersedes > "", _later.c.annotator + "" == _one)
-    .scalar_subquery()
 )

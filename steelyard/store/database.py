@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 import os
+import selectors
 import sqlite3
 import threading
 import time as clock
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from steelyard.errors import MissingExtraError
 from steelyard.store import fields, schema
@@ -45,6 +48,9 @@ BUSY_SECONDS = 30
 
 CONNECT_SECONDS = 10
 """How long PostgreSQL may take to answer a new connection."""
+
+RESTED_SECONDS = 1.0
+"""After how long a connection is asked whether it still is one."""
 
 CLOCK_SECONDS = 60.0
 """How long the server's clock is believed to go with ours."""
@@ -100,12 +106,14 @@ def make_engine(url: URL) -> Engine:
         # A host that is switched off does not refuse, it is silent; everybody would wait for the system's two minutes.
         patience = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
         engine = sa.create_engine(
-            url, pool_size=10, max_overflow=40, pool_pre_ping=True, isolation_level="READ COMMITTED",
+            url, pool_size=10, max_overflow=40, pool_use_lifo=True, isolation_level="READ COMMITTED",
             hide_parameters=True, connect_args=patience,
         )  # fmt: skip
     except ModuleNotFoundError:
         raise MissingExtraError("a store on PostgreSQL", "postgres") from None
     sa.event.listen(engine, "connect", _set_up_postgresql)
+    sa.event.listen(engine, "checkin", _rest)
+    sa.event.listen(engine, "checkout", partial(_wake, engine))
     return engine
 
 
@@ -141,6 +149,34 @@ def _set_up_postgresql(connection: Any, _: object) -> None:
     connection.commit()
 
 
+def _rest(_: object, record: ConnectionPoolEntry) -> None:
+    record.info["rests since"] = clock.monotonic()
+
+
+def _wake(engine: Engine, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
+    """Is it still a connection? The server may have been started anew meanwhile.
+
+    Asking costs a round trip. A server that went said so on the wire, where it can be seen without asking; only a
+    connection that has rested may have lost its server without a word.
+    """
+    since = record.info.get("rests since")
+    if since is None or (clock.monotonic() - since < RESTED_SECONDS and not _spoken_to(connection)):
+        return
+    try:
+        engine.dialect.do_ping(connection)
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError() from error  # this one and all that are as old are made anew
+
+
+def _spoken_to(connection: Any) -> bool:
+    """Whether something came that nobody asked for: a farewell, or the end of the line."""
+    if connection.closed:
+        return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(timeout=0))
+
+
 class Database:
     """An open database; `Store` adds the methods."""
 
@@ -153,6 +189,9 @@ class Database:
         # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
         self._writer = threading.Lock()
         self._ahead, self._asked = 0.0, -math.inf  # the server's clock against ours, and when it was asked
+        self._known: set[str] = (
+            set()
+        )  # annotators that were met in the database, from which nobody is ever removed
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -162,6 +201,12 @@ class Database:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with self._transaction(writing=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _calling(self) -> Iterator[Connection]:
+        """For PostgreSQL's functions: a statement is a transaction of its own, one round trip with its commit."""
+        with self._transaction(writing=False) as connection:
             yield connection
 
     @contextmanager

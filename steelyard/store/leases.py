@@ -48,15 +48,16 @@ class LeaseTable(Database):
         fields.name(annotator)
         wanted = fields.number(n, "the number of pairs", most=10_000)
         fields.positive(seconds, "the time of a lease")
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            ensure_annotators(connection, self, [annotator], at)
-            if self._sqlite:
-                held, taken = _look(connection, annotator, wanted, at)
-            else:
-                held, taken = _skipping(connection, annotator, wanted, at)
-            leased = _hand_out(connection, annotator, held, taken, at, seconds, rng)
-        while len(leased) < wanted and not self._sqlite:
+        if self._sqlite or annotator not in self._known:
+            with self._writing() as connection:
+                at = self._clock(connection, now)
+                ensure_annotators(connection, self, [annotator], at)
+                if self._sqlite:
+                    held, taken = _look(connection, annotator, wanted, at)
+                    return _hand_out(connection, annotator, held, taken, at, seconds, rng)
+            self._known.add(annotator)
+        leased = self._lease_unlocked(annotator, wanted, seconds, rng, now)
+        while len(leased) < wanted:
             # Pairs that others were just looking at were skipped. Before saying that nothing is left, wait for them;
             # in a transaction of its own, because whoever waits must not hold anything that others wait for.
             with self._writing() as connection:
@@ -66,6 +67,20 @@ class LeaseTable(Database):
             if not lost:
                 break
         return leased
+
+    def _lease_unlocked(
+        self, annotator: str, n: int, seconds: float, rng: np.random.Generator, now: float | None
+    ) -> list[Leased]:
+        """Hand out on PostgreSQL what nobody else has locked, in one round trip.
+
+        Between a look and a lock somebody may commit a lease. So its function (migration 0006) looks, locks, and looks
+        again with the lock held.
+        """
+        flipped = (rng.integers(2, size=n) == 1).tolist()
+        with self._calling() as connection:
+            at = self._clock(connection, now)
+            values = {"who": annotator, "n": n, "at": at, "seconds": float(seconds), "flipped": flipped}
+            return [Leased(**row) for row in connection.execute(_LEASE, values).mappings()]
 
     def release_leases(self, annotator: str, *, now: float | None = None) -> int:
         """Give back what an annotator holds, so that others get it at once.
@@ -125,31 +140,11 @@ def _look(connection: Connection, annotator: str, n: int, at: float) -> tuple[di
     return held, list(connection.execute(_AVAILABLE, who).scalars()) if len(held) < n else []
 
 
-def _skipping(
-    connection: Connection, annotator: str, n: int, at: float
-) -> tuple[dict[int, float], list[int]]:
-    """The same on PostgreSQL, locked, leaving out pairs that others have locked.
-
-    Between a look and a lock somebody may commit a lease. So: look, lock, and look again with the lock held.
-    """
-    who = {"annotator": annotator, "at": at}
-    lock_pairs(connection, list(_held(connection, annotator, n, at)))
-    held = _held(connection, annotator, n, at)
-    taken: list[int] = []
-    last = 0
-    while more := n - len(held) - len(taken):
-        locked = connection.execute(_AVAILABLE_LOCKED, {**who, "last": last, "n": more}).scalars().all()
-        if not locked:
-            break
-        last = locked[-1]
-        taken += connection.execute(_STILL_AVAILABLE, {**who, "ids": locked}).scalars()
-    return held, taken
-
-
 def _waiting(
     connection: Connection, annotator: str, n: int, at: float
 ) -> tuple[dict[int, float], list[int], bool]:
-    """The same, waiting for all locks in ascending order; also says whether a pair was lost to somebody meanwhile."""
+    """The same on PostgreSQL, locked: it waits for all locks in ascending order, and says whether a pair was lost to
+    somebody meanwhile."""
     who = {"annotator": annotator, "at": at}
     seen, free = _look(connection, annotator, n, at)
     lock_pairs(connection, [*seen, *free], missing_ok=True)  # one nobody was asked may be dropped meanwhile
@@ -246,7 +241,6 @@ _AVAILABLE = (
     .order_by(pairs.c.id)
     .limit(_n)
 )
-_AVAILABLE_LOCKED = _AVAILABLE.with_for_update(key_share=True, skip_locked=True)
 _STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)
 _AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
 
@@ -258,6 +252,10 @@ _ASKED = (
     .order_by(pairs.c.id)
 )
 _INSERT = sa.insert(pair_leases)
+_LEASE = sa.text(
+    "SELECT * FROM steelyard_lease(CAST(:who AS text), CAST(:n AS bigint), CAST(:at AS float8), "
+    "CAST(:seconds AS float8), CAST(:flipped AS boolean[]))"
+)
 # By key alone: a condition on `expires` would have SQLite read all that the annotator ever held.
 _RENEW = (
     sa.update(pair_leases)

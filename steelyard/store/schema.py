@@ -37,7 +37,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"

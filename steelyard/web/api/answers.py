@@ -88,7 +88,7 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     response.status_code = 201 if recorded.created else 200
     return ComparisonOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answer_count(), wanted=web.study.budget,
+        answered=web.store.answer_count(since=recorded.seq), wanted=web.study.budget,
     )  # fmt: skip
 
 
