@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.answers import coded
 from steelyard.store.database import Database
 from steelyard.store.errors import UnknownRecordError
+from steelyard.store.grading import check_grading, lock_images
 from steelyard.store.log import GRADES
 from steelyard.store.records import Grade, GradeArrays, NewGrade, Recorded
 from steelyard.store.schema import grades, images
@@ -24,25 +24,35 @@ __all__ = ["GradeLog"]
 class GradeLog(Database):
     """Methods about grades."""
 
-    def add_grade(self, new: NewGrade, *, now: float | None = None) -> Recorded:
+    def add_grade(self, new: NewGrade, *, require_lease: bool = False, now: float | None = None) -> Recorded:
         """Write one grade; sending the same one again changes nothing.
 
+        Args:
+            new: the grade.
+            require_lease: refuse a grade of an image that was never handed to the annotator.
+            now: seconds since 1970; None asks the database.
+
         Raises:
-            ConflictError: the id was used for another grade; the annotator has graded the image already; what is
-                superseded was superseded before or is somebody else's.
+            ConflictError: the id was used for another grade; the annotator has graded the image already, or has seen
+                its neighbours since; what is superseded was superseded before or is somebody else's.
+            NotHandedOutError: the image was never handed to the annotator.
             UnknownRecordError: no such image, or nothing to supersede.
             StoreError: a field cannot be stored.
         """
-        return self.add_grades([new], now=now)[0]
+        return self.add_grades([new], require_lease=require_lease, now=now)[0]
 
-    def add_grades(self, new: Sequence[NewGrade], *, now: float | None = None) -> list[Recorded]:
+    def add_grades(
+        self, new: Sequence[NewGrade], *, require_lease: bool = False, now: float | None = None
+    ) -> list[Recorded]:
         """Write many grades in one transaction, all or none; errors as in `add_grade`."""
         for grade in new:
             fields.name(grade.annotator)
         with self._writing() as connection:
             at = self._clock(connection, now)
             ensure_annotators(connection, self, {grade.annotator for grade in new}, at)
-            rows = _lock_images(connection, [grade.image for grade in new])
+            rows = lock_images(connection, [grade.image for grade in new])
+            subjects = [(fields.client_id(grade.id), rows[grade.image], grade.annotator) for grade in new]
+            check_grading(connection, subjects, require_lease=require_lease)
             return GRADES.append(self, connection, [_values(grade, rows[grade.image], at) for grade in new])
 
     def undo_grade(
@@ -52,7 +62,8 @@ class GradeLog(Database):
 
         Raises:
             UnknownRecordError: there is no such grade.
-            ConflictError: it is somebody else's, was undone or replaced before, or is itself an undo.
+            ConflictError: it is somebody else's, was undone or replaced before, or is itself an undo; or the image's
+                neighbours were shown, so it stands.
         """
         query = sa.select(images.c.id, images.c.row).join(grades, grades.c.image_row == images.c.row)
         with self._writing() as connection:
@@ -60,7 +71,8 @@ class GradeLog(Database):
             image = connection.execute(query.where(grades.c.id == fields.client_id(grade_id))).one_or_none()
             if image is None:
                 raise UnknownRecordError(f"there is no grade {grade_id} that could be undone")
-            _lock_images(connection, [image[0]])
+            lock_images(connection, [image[0]])
+            check_grading(connection, [(fields.client_id(id), image[1], annotator)])
             row = {
                 "id": fields.client_id(id),
                 "image_row": image[1],
@@ -116,21 +128,6 @@ class GradeLog(Database):
         """The number of the newest row of the log of grades, 0 where it is empty."""
         with self._reading() as connection:
             return int(connection.execute(_LAST).scalar_one())
-
-
-def _lock_images(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Lock images in the order of their rows, so that only one judgement at a time is written about each."""
-    found: dict[str, int] = {}
-    for chunk in fields.chunks(sorted({fields.text(id, "an image's id") for id in ids})):
-        query = sa.select(images.c.id, images.c.row).where(images.c.id.in_(chunk))
-        found.update((id, row) for id, row in connection.execute(query))
-    for rows in fields.chunks(sorted(found.values())):
-        query = sa.select(images.c.row).where(images.c.row.in_(rows)).order_by(images.c.row)
-        connection.execute(query.with_for_update(key_share=True)).all()
-    for id in ids:
-        if id not in found:
-            raise UnknownRecordError(f"no image of this study has the id {id!r}")
-    return found
 
 
 def _values(grade: NewGrade, row: int, at: float) -> dict[str, Any]:

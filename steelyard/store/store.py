@@ -18,6 +18,7 @@ from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.errors import StoreError
 from steelyard.store.evidence import Evidence
 from steelyard.store.grades import GradeLog
+from steelyard.store.grading import GradeLeases
 from steelyard.store.images import ImageTable
 from steelyard.store.importing import ImportTable
 from steelyard.store.leases import LeaseTable
@@ -36,6 +37,7 @@ class Store(
     ImportTable,
     AnswerTable,
     GradeLog,
+    GradeLeases,
     TrainerTable,
     AnnotatorTable,
     AuditLog,

@@ -15,12 +15,15 @@ from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
+from steelyard.web.examples import Examples
+from steelyard.web.ids import ImageIds
 from steelyard.web.keeper import Keeper
 from steelyard.web.pictures import Pictures
 from steelyard.web.problems import Problem
 from steelyard.web.scorer import Scorer
 from steelyard.web.scores import Scores
 from steelyard.web.scribe import Scribe
+from steelyard.web.sight import Sight
 
 __all__ = ["Admin", "Anyone", "Lead", "Web", "WebOf", "maybe"]
 
@@ -44,6 +47,9 @@ class Web:
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
         self.scorer = Scorer(study.folder)
         self.id = self._kept_id()
+        self.ids = ImageIds(study)
+        self.examples = Examples(study)
+        self.sight = Sight(study.store, self.examples.rows)
         self.drawing = CapacityLimiter(4)
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
@@ -53,11 +59,7 @@ class Web:
 
     def _kept_id(self) -> str:
         """A name for this study in browsers: two studies served on one address must not share what is kept there."""
-        name = self.store.setting("study id")
-        if not isinstance(name, str):
-            name = new_id()[:16]
-            self.store.set_setting("study id", name)
-        return name
+        return str(self.store.setting("study id") or self.store.kept_setting("study id", new_id()[:16]))
 
     @property
     def aspect(self) -> float:
@@ -67,19 +69,30 @@ class Web:
         return self._aspect
 
     def row(self, id: str) -> int:
-        """The catalog row of an image of this study.
+        """The catalog row of an image of this study, by its public id.
 
         Raises:
             Problem: 404.
         """
-        if len(id) != 32 or not set(id) <= set("0123456789abcdef"):
+        row = self.ids.row(id)
+        if row is None:
             raise Problem(404, "There is no such image in this study.")
-        from steelyard.errors import CatalogError
+        return row
 
-        try:
-            return self.study.catalog.index_of(id)
-        except CatalogError:
-            raise Problem(404, "There is no such image in this study.") from None
+    def content(self, id: str) -> str:
+        """The content id of an image, as the store and exports know it; errors as in `row`."""
+        return self.study.catalog.ids[self.row(id)]
+
+    def judged(self, id: str) -> tuple[str, bool]:
+        """The content id of an image that a judgement names, and whether it named it by the content as 0.1 did.
+
+        Raises:
+            Problem: 404.
+        """
+        row = self.ids.row(id)
+        if row is None and self.ids.earlier(id) is not None:
+            return id, True
+        return self.content(id), False
 
     def configure(self, config: StudyConfig) -> None:
         """Write another configuration and use it from now on."""

@@ -1,74 +1,92 @@
-"""Examples of every grade for whoever grades: images of this study whose grade is known already."""
+"""Examples beside an image that is graded: a few images of the study whose grade its table gives."""
 
 from __future__ import annotations
 
 import threading
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steelyard.errors import CatalogError
 from steelyard.study import Study
-from steelyard.web.scores import Scores
 
 __all__ = ["Examples"]
 
 SHOWN = 3
-_POOL = 64  # candidates of a grade; enough to leave out a patient and one's own
 
 
 class Examples:
-    """Chooses examples by chance that is the same every day, so that people get to know them; several threads may ask.
+    """A fixed handful for each grade, the same for everybody and every day; several threads may ask.
 
-    The model has no say in it: examples picked by score would show what it thinks before the grade is given. What
-    somebody graded alone is no example for them, or a slip would confirm itself. Neither is anything of the patient
-    whose image is graded: two images of one examination look alike.
+    Whoever grades learns the reference grades of these images and of no others: the store keeps which they are, they
+    are never replaced, and nobody is asked to grade them. They are drawn by chance, the model has no say in it, and
+    one patient has one at most. While an image of the same patient is graded an example is left out: two images of one
+    examination look alike.
 
     Args:
         study: what is served.
-        scores: knows the grades.
     """
 
-    def __init__(self, study: Study, scores: Scores) -> None:
-        self.study, self.scores = study, scores
-        self._order = np.random.default_rng([study.config.seed, 5]).permutation(len(study.catalog))
+    def __init__(self, study: Study) -> None:
+        self.study = study
         self._lock = threading.Lock()
-        self._pools: tuple[tuple[int, int, int], list[NDArray[np.int64]]] = ((-1, -1, -1), [])
+        self._kept: dict[int, list[int]] = {}
 
-    def of(self, image: int, annotator: str) -> list[list[int]]:
-        """Catalog rows for each grade, at most three, while `image` is graded by somebody."""
-        groups, own = self.study.catalog.groups, self._graded_alone(annotator)
+    def of(self, image: int) -> list[list[int]]:
+        """Catalog rows for each grade, at most three, while `image` is graded."""
+        groups = self.study.catalog.groups
         its = groups[image] if groups is not None else None
-        found = []
-        for pool in self._candidates():
-            rows: list[int] = []
-            seen = {its}
-            for row in pool.tolist():
-                group = groups[row] if groups is not None else None
-                if row == image or row in own or (group and group in seen):
-                    continue
-                rows.append(row)
-                seen.add(group)
-                if len(rows) == SHOWN:
-                    break
-            found.append(rows)
-        return found
+        gone = {image, *self.study.store.excluded_rows().tolist()}
+        return [
+            [
+                row
+                for row in rows
+                if row not in gone and not (its and groups is not None and groups[row] == its)
+            ]
+            for rows in self._by_grade()
+        ]
 
-    def _candidates(self) -> list[NDArray[np.int64]]:
-        store, names = self.study.store, self.study.grade_names
-        excluded = store.excluded_rows()
-        key = (store.last_grade_seq(), len(excluded), len(names))
+    def rows(self) -> set[int]:
+        """Catalog rows of all examples, shown or left out."""
+        return {row for rows in self._by_grade() for row in rows}
+
+    def _by_grade(self) -> list[list[int]]:
+        names = self.study.grade_names
         with self._lock:
-            if self._pools[0] != key:
-                grades = self.scores.grades().copy()
-                grades[excluded] = -1
-                shuffled = grades[self._order]
-                pools = [self._order[np.flatnonzero(shuffled == g)[:_POOL]] for g in range(len(names))]
-                self._pools = (key, pools)
-            return self._pools[1]
+            for grade in range(len(names)):
+                if grade not in self._kept:
+                    self._kept[grade] = self._fixed(grade)
+            return [self._kept[grade] for grade in range(len(names))]
 
-    def _graded_alone(self, annotator: str) -> set[int]:
-        given = self.study.store.grade_arrays()
-        if annotator not in given.annotators:
-            return set()
-        mine = given.annotator == given.annotators.index(annotator)
-        return set(np.setdiff1d(given.row[mine], given.row[~mine]).tolist())
+    def _fixed(self, grade: int) -> list[int]:
+        store, catalog, key = self.study.store, self.study.catalog, f"examples of grade {grade}"
+        ids = store.setting(key)
+        if ids is None:
+            drawn = self._drawn(grade)
+            if not drawn:
+                return []
+            ids = store.kept_setting(key, [catalog.ids[row] for row in drawn])
+        rows = []
+        for id in ids:
+            try:
+                rows.append(catalog.index_of(id))
+            except CatalogError:
+                continue  # the image left the catalog
+        return rows
+
+    def _drawn(self, grade: int) -> list[int]:
+        catalog = self.study.catalog
+        if catalog.grades is None:
+            return []
+        known = np.setdiff1d(np.flatnonzero(catalog.grades == grade), self.study.store.excluded_rows())
+        rng = np.random.default_rng([self.study.config.seed, 5, grade])
+        rows: list[int] = []
+        patients: set[str] = set()
+        for row in rng.permutation(known).tolist():
+            group = catalog.groups[row] if catalog.groups is not None else None
+            if group and group in patients:
+                continue
+            rows.append(row)
+            patients.update([group] if group else [])
+            if len(rows) == SHOWN:
+                break
+        return rows

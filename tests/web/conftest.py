@@ -112,6 +112,16 @@ class Server:
     secrets: dict[str, str] = field(default_factory=dict)
     app: Any = None
 
+    def content(self, public: str) -> str:
+        """The id in the store of an image that the page names."""
+        row = self.app.state.web.ids.row(public)
+        assert row is not None, public
+        return str(self.study.catalog.ids[row])
+
+    def public(self, row: int) -> str:
+        """The name on the page of a catalog row."""
+        return str(self.app.state.web.ids.at(row))
+
     def link(self, name: str) -> str:
         """The personal link of somebody."""
         return f"{self.url}/login#link={self.secrets[name]}"

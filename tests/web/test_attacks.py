@@ -74,13 +74,15 @@ def test_an_image_of_another_study_is_not_served(
     assert foreign not in study.catalog.ids.tolist()
     for path in (f"/api/v1/images/{foreign}/pixels", f"/api/v1/images/{foreign}"):
         assert local.get(path).status_code == 404
-    assert local.get(f"/api/v1/images/{study.catalog.ids[0]}/pixels").status_code == 200
+    assert local.get(f"/api/v1/images/{local.server.public(0)}/pixels").status_code == 200
 
 
 def test_pictures_need_a_login(team: Team, study: Study) -> None:
-    path = f"/api/v1/images/{study.catalog.ids[0]}/pixels"
+    kt = team("kt")
+    [pair] = kt.lease()
+    path = f"/api/v1/images/{pair['left']}/pixels"
     assert team("").get(path).status_code == 401
-    assert team("kt").get(path).status_code == 200
+    assert kt.get(path).status_code == 200
 
 
 # ---------------------------------------------------------------------- who are you

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from steelyard.study import Study
+from steelyard.web.ids import ImageIds
 
 if TYPE_CHECKING:
     from conftest import Server, Window
@@ -19,10 +20,11 @@ Open = Callable[..., "Window"]
 
 
 def counted(study: Study) -> list[tuple[str, str, str]]:
-    """The answers that count: left, right, answer; every pair at most once."""
+    """The answers that count: left, right, answer, as the page names them; every pair at most once."""
+    name = ImageIds(study).public
     rows = [c for c in study.store.comparisons() if c.effective]
     assert max(Counter(c.pair for c in rows).values(), default=1) == 1
-    return [(c.left, c.right, c.answer.value) for c in rows if c.answer]
+    return [(name(c.left), name(c.right), c.answer.value) for c in rows if c.answer]
 
 
 def test_thirty_pairs_by_keys(study: Study, serve: Serve, window: Open) -> None:
@@ -112,7 +114,7 @@ def test_cannot_judge_asks_why_and_may_exclude(
     user.saved()
     [row] = study.store.comparisons()
     assert (row.answer.value if row.answer else None, row.note) == ("cannot judge", "blurred")
-    assert study.store.excluded_ids() == {right}
+    assert study.store.excluded_ids() == {user.server.content(right)}
     page.wait_for_timeout(50)
     page.keyboard.press(" ")
     page.keyboard.press(" ")

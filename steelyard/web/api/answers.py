@@ -21,6 +21,7 @@ from steelyard.web.api.schema.answering import (
     GradeRow,
     LeaseIn,
     LeaseOut,
+    Neighbours,
     PairOut,
     Suggested,
     Suggestions,
@@ -29,13 +30,13 @@ from steelyard.web.api.schema.answering import (
 )
 from steelyard.web.api.schema.fields import Uuid
 from steelyard.web.context import Anyone, Web, WebOf
-from steelyard.web.examples import Examples
 from steelyard.web.problems import Problem, responses
 from steelyard.web.scores import Ranking
 
 __all__ = ["router"]
 
 router = APIRouter()
+HANDFUL = 8  # images somebody may hold for grading; the page keeps half as many ready
 AnswerId = Annotated[Uuid, Path(description="The client's id of the answer.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Cursor = Annotated[str | None, Query(alias="cursor", max_length=64, description="`next` of the page before.")]
@@ -49,9 +50,11 @@ def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
         who.name, body.count, seconds=ask.lease_seconds, rng=np.random.default_rng()
     )
     web.asker.want(who.name)
+    web.sight.show(who.name, (row for pair in leased for row in (pair.left_row, pair.right_row)))
     answered = web.store.answer_count()
+    name = web.ids.public
     return LeaseOut(
-        pairs=[PairOut(id=p.pair, left=p.left, right=p.right, expires=p.expires) for p in leased],
+        pairs=[PairOut(id=p.pair, left=name(p.left), right=name(p.right), expires=p.expires) for p in leased],
         state=web.asker.state(who.name, handed=len(leased), answered=answered),
         answered=answered,
         wanted=web.study.budget,
@@ -76,10 +79,11 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     """Answer a pair that you were handed. Send it again whenever you are not sure that it arrived."""
     if not set(body.exclude) <= {body.left, body.right}:
         raise Problem(422, "exclude: only images of this pair can be excluded with it.")
+    content = {id: web.judged(id)[0] for id in (body.left, body.right)}
     new = NewComparison(
-        body.pair, who.name, body.answer, body.left, body.right, body.shown_at, body.answered_at,
+        body.pair, who.name, body.answer, content[body.left], content[body.right], body.shown_at, body.answered_at,
         body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
-        "api" if who.via == "token" else "page", tuple(body.exclude),
+        "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude),
     )  # fmt: skip
     recorded = web.scribe.add(new)
     if body.exclude and recorded.created:
@@ -110,11 +114,12 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
     after = cursor.read("comparisons", cursor_)
     own = None if who.may("lead") else who.name
     rows = web.store.comparisons(after, limit + 1, annotator=own)
+    name = web.ids.public
     return ComparisonList(
         comparisons=[
             ComparisonRow(
-                seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=c.left, right=c.right,
-                shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
+                seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=name(c.left),
+                right=name(c.right), shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
                 superseded_by=c.superseded_by, note=c.note, source=c.source,
             )
             for c in rows[:limit]
@@ -136,24 +141,42 @@ def _graded(web: Web, name: str) -> tuple[set[int], int]:
 
 @router.get("/grading/next", tags=["grade"], responses=responses(401, 403, 422, 503))
 def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, le=100)] = 4) -> Suggestions:
-    """Images whose grade would help most, with examples of every grade beside each."""
+    """Take images to grade, with examples of every grade beside each.
+
+    Those you hold come first. You hold a handful at most: grade them and there are others.
+    """
     mine, wanted = _graded(web, who.name)
-    with web.asker.lock:
-        ids = web.study.suggest_grading(count) if web.study.grade_names else []
-    examples = web.kept.get("examples") or web.kept.setdefault("examples", Examples(web.study, web.scores))
-    known = web.study.catalog.ids
+    rows: list[int] = []
+    if web.study.grade_names:
+        held = web.store.images_to_grade(who.name)
+        rows = held[:count]
+        if len(held) < min(count, HANDFUL):
+            rows = web.store.lease_images(
+                who.name, _worth_grading(web, count + len(held)), count, most=HANDFUL
+            )
+    web.sight.show(who.name, rows)
     return Suggestions(
         images=[
             Suggested(
-                id=id,
-                examples=[[known[r] for r in rows] for rows in examples.of(web.row(id), who.name)],
+                id=web.ids.at(row),
+                examples=[[web.ids.at(r) for r in shown] for shown in web.examples.of(row)],
             )
-            for id in ids
+            for row in rows
         ],
-        state="open" if ids else "done",
+        state="open" if rows else "done",
         graded=len(mine),
         wanted=wanted,
     )
+
+
+def _worth_grading(web: Web, count: int) -> list[int]:
+    """Rows whose grade would help most, in an order that says nothing: they come in the order of their scores."""
+    examples = web.examples.rows()
+    with web.asker.lock:
+        ids = web.study.suggest_grading(count + len(examples))
+    rows = [row for row in web.study.catalog.rows_of(ids).tolist() if row not in examples]
+    np.random.default_rng().shuffle(rows)
+    return rows
 
 
 @router.post(
@@ -171,8 +194,8 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
     ),
 )
 def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> GradeOut:
-    """Grade an image. The reply names its neighbours by score, so that they cannot steer the grade."""
-    row = web.row(body.image)
+    """Grade an image that you were handed; a lead grades any. Grading it again replaces the grade."""
+    image, earlier_name = web.judged(body.image)
     names = web.study.grade_names
     if body.grade >= len(names):
         raise Problem(
@@ -182,29 +205,42 @@ def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> Gra
         (
             g
             for g in web.store.grades(annotator=who.name)
-            if g.image == body.image and g.effective and g.id != body.id.lower()
+            if g.image == image and g.effective and g.id != body.id.lower()
         ),
         None,
     )
     recorded = web.store.add_grade(
         NewGrade(
-            body.image, who.name, body.grade, body.shown_at, body.answered_at, body.id.lower(),
+            image, who.name, body.grade, body.shown_at, body.answered_at, body.id.lower(),
             earlier.id if earlier else None, body.note, "api" if who.via == "token" else "page",
-        )
+        ),
+        # 0.1 handed images out without writing it down.
+        require_lease=not (who.may("lead") or earlier_name),
     )  # fmt: skip
-    below: list[str] = []
-    above: list[str] = []
-    ranking = _ranking_or_none(web)
-    if ranking is not None:
-        ids = web.study.catalog.ids
-        low, high = ranking.neighbours(row)
-        below, above = [ids[int(r)] for r in low], [ids[int(r)] for r in high]
     mine, wanted = _graded(web, who.name)
     response.status_code = 201 if recorded.created else 200
     return GradeOut(
-        id=recorded.id, seq=recorded.seq, created=recorded.created, graded=len(mine), wanted=wanted,
-        below=below, above=above,
-    )  # fmt: skip
+        id=recorded.id, seq=recorded.seq, created=recorded.created, graded=len(mine), wanted=wanted
+    )
+
+
+@router.get("/grades/{id}/neighbours", tags=["grade"], responses=responses(401, 403, 404, 409, 422, 503))
+def neighbours(id: AnswerId, web: WebOf, who: Anyone, response: Response) -> Neighbours:
+    """The images beside one that you graded, in the model's order: once, and from then on the grade stands."""
+    response.headers["Cache-Control"] = "no-store"
+    ranking = _ranking_or_none(web)
+    if ranking is None:
+        return Neighbours(below=[], above=[])
+    found: list[list[int]] = []
+
+    def look(row: int) -> list[int]:
+        found[:] = [[int(r) for r in side] for side in ranking.neighbours(row)]
+        return [row for side in found for row in side]
+
+    shown = web.store.review_grade(id.lower(), who.name, look, require_lease=not who.may("lead"))
+    web.sight.show(who.name, shown)
+    below, above = ([web.ids.at(row) for row in side] for side in found)
+    return Neighbours(below=below, above=above)
 
 
 @router.post("/grades/{id}/undo", tags=["grade"], responses=responses(401, 403, 404, 409, 422, 503))
@@ -222,10 +258,11 @@ def list_grades(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Limit = 
     """The log of grades, oldest first. Annotators see their own, leads everybody's."""
     after = cursor.read("grades", cursor_)
     rows = web.store.grades(after, limit + 1, annotator=None if who.may("lead") else who.name)
+    name = web.ids.public
     return GradeList(
         grades=[
             GradeRow(
-                seq=g.seq, id=g.id, image=g.image, annotator=g.annotator, grade=g.grade, answered_at=g.answered_at,
+                seq=g.seq, id=g.id, image=name(g.image), annotator=g.annotator, grade=g.grade, answered_at=g.answered_at,
                 supersedes=g.supersedes, superseded_by=g.superseded_by, note=g.note,
             )
             for g in rows[:limit]

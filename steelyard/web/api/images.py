@@ -27,6 +27,7 @@ from steelyard.web.api.schema.images import (
     RankingSummary,
     TookPart,
 )
+from steelyard.web.auth import Principal
 from steelyard.web.context import Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
 from steelyard.web.scores import Z95, Filter, Ranking
@@ -60,7 +61,7 @@ async def pixels(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The picture, encoded anew: `thumb` (192 px), `view` (at most 1600 px) or `full`."""
-    row = web.row(id)
+    row = await _visible(web, who, id)
     tag = f'"{web.id}-{id}-{size}"'
     # What is behind an id never changes within a study; another study on the same address may use the same ids.
     kept = "private, max-age=31536000, immutable" if study == web.id else "private, no-cache"
@@ -71,9 +72,22 @@ async def pixels(
         # Threads of their own: a wall full of thumbnails must not keep answers waiting.
         content, kind = await to_thread.run_sync(web.pictures.get, row, size, limiter=web.drawing)
     except ImageError as error:
-        why = f": {error.reason}" if who.may("admin") else ""
+        why = f": {error.reason}" if who.may("admin") else "; an admin can see why"
         raise Problem(404, f"The picture cannot be read{why}.", code="unreadable") from error
     return Response(content, media_type=kind, headers=headers)
+
+
+async def _visible(web: Web, who: Principal, id: str) -> int:
+    """The row of an image that somebody may look at; for an annotator any other is as unknown as one that is not there.
+
+    Nearly always both are known at once; only what has to be looked up goes to a thread.
+    """
+    row = web.row(id) if web.ids.ready else await to_thread.run_sync(web.row, id)
+    if who.may("lead") or web.sight.remembers(who.name, row):
+        return row
+    if not await to_thread.run_sync(web.sight.holds, who.name, row):
+        raise Problem(404, "There is no such image in this study.")
+    return row
 
 
 @router.get("/images", tags=["images"], responses=responses(401, 403, 422, 503))
@@ -92,7 +106,7 @@ def list_images(
     return ImageList(
         images=[
             ImageListed(
-                id=i.id, path=i.path, group=i.group, grade=i.grade, excluded=i.excluded,
+                id=web.ids.public(i.id), content=i.id, path=i.path, group=i.group, grade=i.grade, excluded=i.excluded,
                 excluded_by=i.excluded_by, excluded_reason=i.excluded_reason,
             )
             for i in found[:limit]
@@ -104,8 +118,8 @@ def list_images(
 @router.get("/images/{id}", tags=["images"], responses=responses(401, 403, 404, 422, 503))
 def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     """One image: its place, its neighbours, the comparisons it took part in."""
-    row = web.row(id)
-    stored = web.store.image(id)
+    row, content = web.row(id), web.content(id)
+    stored = web.store.image(content)
     ranking = web.scores.ranking()
     ranked = ranking is not None and bool(ranking.rank[row])
     below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
@@ -113,7 +127,7 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     grade = int(web.scores.grades()[row])
     names = web.study.grade_names
     return ImageInfo(
-        id=id, path=stored.path, group=stored.group,
+        id=id, content=content, path=stored.path, group=stored.group,
         grade=_grade_name(names, grade),
         score=float(ranking.score[row]) if ranking else None, low=low, high=high,
         rank=int(ranking.rank[row]) if ranking and ranked else None,
@@ -121,10 +135,11 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
         below=below, above=above,
         comparisons=[
             TookPart(
-                other=c.right if c.left == id else c.left, outcome=_outcome(c.answer, c.left == id),
+                other=web.ids.public(c.right if c.left == content else c.left),
+                outcome=_outcome(c.answer, c.left == content),
                 annotator=c.annotator, answered_at=c.answered_at,
             )
-            for c in web.store.comparisons_of(id)
+            for c in web.store.comparisons_of(content)
         ],
         excluded=stored.excluded, excluded_by=stored.excluded_by, excluded_reason=stored.excluded_reason,
     )  # fmt: skip
@@ -133,11 +148,11 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
 @router.patch("/images/{id}", tags=["images"], status_code=204, responses=responses(401, 403, 404, 422, 503))
 def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead) -> None:
     """Take an image out of the study, or back in. Answers about it stay in the log."""
-    web.row(id)
+    content = web.content(id)
     if body.excluded:
-        web.store.exclude_image(id, who.name, body.reason)
+        web.store.exclude_image(content, who.name, body.reason)
     else:
-        web.store.include_image(id, who.name)
+        web.store.include_image(content, who.name)
     web.asker.changed()
 
 
@@ -147,7 +162,7 @@ def ranking_summary(
 ) -> RankingSummary:
     """How many images the filter lets through, and which model ranked them."""
     ranking = web.scores.ranking()
-    rows = web.scores.rows(ranking, Filter(grade, group, text)) if ranking else np.zeros(0)
+    rows = web.scores.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0)
     return RankingSummary(
         model=ranking.model.id if ranking else None,
         created=ranking.model.created if ranking else None,
@@ -169,7 +184,9 @@ def ranking_scores(
 ) -> Response:
     """All scores in ascending order, as little-endian 32-bit floats."""
     ranking = web.scores.ranking()
-    rows = web.scores.rows(ranking, Filter(grade, group, text)) if ranking else np.zeros(0, dtype=np.int64)
+    rows = (
+        web.scores.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0, dtype=np.int64)
+    )
     values = ranking.score[rows].astype("<f4") if ranking else np.zeros(0, dtype="<f4")
     return Response(
         values.tobytes(), media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
@@ -185,15 +202,14 @@ def ranking_rows(
     ranking = web.scores.ranking()
     if ranking is None:
         return RankingOut(model=None, start=start, total=0, images=[])
-    rows = web.scores.rows(ranking, Filter(grade, group, text))
+    rows = web.scores.rows(ranking, _filter(web, grade, group, text))
     counts, grades, names = web.scores.comparisons(), web.scores.grades(), web.study.grade_names
-    ids = web.study.catalog.ids
     images = []
     for row in rows[start : start + limit].tolist():
         low, high = ranking.interval(row)
         images.append(
             ImageRow(
-                id=ids[row], score=float(ranking.score[row]), low=low, high=high, rank=int(ranking.rank[row]),
+                id=web.ids.at(row), score=float(ranking.score[row]), low=low, high=high, rank=int(ranking.rank[row]),
                 grade=_grade_name(names, int(grades[row])), comparisons=int(counts[row]),
             )
         )  # fmt: skip
@@ -231,12 +247,16 @@ def place(
 def _neighbours(
     web: Web, ranking: Ranking, low: np.ndarray, high: np.ndarray
 ) -> tuple[list[Neighbour], list[Neighbour]]:
-    ids = web.study.catalog.ids
-
     def named(rows: np.ndarray) -> list[Neighbour]:
-        return [Neighbour(id=ids[int(r)], score=float(ranking.score[r])) for r in rows]
+        return [Neighbour(id=web.ids.at(int(r)), score=float(ranking.score[r])) for r in rows]
 
     return named(low), named(high)
+
+
+def _filter(web: Web, grade: int | None, group: str, text: str) -> Filter:
+    """What is searched for: a public id stands for its content id."""
+    row = web.ids.row(text) if len(text) == 32 else None
+    return Filter(grade, group, text if row is None else web.study.catalog.ids[row])
 
 
 def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equal", "cannot"]:

@@ -69,7 +69,7 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
     ladder: list[str] = []
     if ranking is not None and who.may("lead") and len(ranking.order):
         steps = np.unique(np.linspace(0, len(ranking.order) - 1, 9).astype(int))
-        ladder = [web.study.catalog.ids[int(row)] for row in ranking.order[steps]]
+        ladder = [web.ids.at(int(row)) for row in ranking.order[steps]]
     newest = ranking.model.comparisons_seq if ranking else 0
     after = (
         "The model is being brought up to date with the last answers; the ranking moves within a minute."
@@ -84,12 +84,13 @@ def _progress(web: Web) -> Progress:
     ranking = web.scores.ranking()
     estimate = study.accuracy() if ranking else None
     answered, wanted = store.answer_count(), study.budget
+    name = web.ids.public
     return Progress(
         answered=answered, wanted=wanted, images=len(study.catalog),
         accuracy=_accuracy(web, estimate), spread=_spread(web, ranking), unsure=_unsure(web, ranking),
         people=_people(web),
         next=[
-            NextPair(first=p.first, second=p.second, strategy=p.strategy, reason=p.reason)
+            NextPair(first=name(p.first), second=name(p.second), strategy=p.strategy, reason=p.reason)
             for p in sorted(store.pairs(open=True), key=lambda p: -(p.score or 0.0))[:6]
         ],
         trainer=_trainer(web, ranking), stop=_stop(estimate, answered, wanted),
@@ -175,12 +176,13 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
     far = int((ranking.std[shown] > 2 * middle).sum())
     many = "none is" if far == 0 else "one is" if far == 1 else f"{far:,} are"
     text = f"Half of the images are known to ± {middle:.2f}; {many} twice as uncertain."
-    ids = web.study.catalog.ids
     return UnsurePart(
         sentence=text,
         points=[
             UnsurePoint(
-                id=ids[int(r)], score=round(float(ranking.score[r]), 4), std=round(float(ranking.std[r]), 4)
+                id=web.ids.at(int(r)),
+                score=round(float(ranking.score[r]), 4),
+                std=round(float(ranking.std[r]), 4),
             )
             for r in rows
         ],
@@ -257,19 +259,30 @@ def _stop(estimate: AccuracyEstimate | None, answered: int, wanted: int) -> str:
     )
 
 
+_HIDDEN = "Shown to the study's lead only, so that it cannot steer your answers."
+_STAGES = {
+    "training": "Training now.",
+    "waiting": "New answers wait for the next training; it starts by itself.",
+    "failed": "The last training could not finish; the study's lead can see why. Answers are safe; it is tried again.",
+    "idle": "The trainer waits for more answers.",
+}
+
+
 def _blind(full: Progress, name: str) -> Progress:
-    """Without images and without other people's names: annotators stay unbiased, and unobserved by each other."""
-    people = full.people.model_copy(
-        update={
-            "rows": [row for row in full.people.rows if row.annotator == name],
-            "series": [one for one in full.people.series if one.name == name],
-        }
+    """Nothing about any image, and nobody else's name: annotators stay unbiased, and unobserved by each other.
+
+    What a trainer says may name files, so of that only the stage is told. Made from what is listed here: a field that
+    is added to `Progress` does not come along by itself.
+    """
+    people = PeoplePart(
+        sentence=full.people.sentence,
+        rows=[row for row in full.people.rows if row.annotator == name],
+        series=[one for one in full.people.series if one.name == name],
     )
-    return full.model_copy(
-        update={
-            "people": people,
-            "next": [],
-            "unsure": full.unsure.model_copy(update={"points": []}),
-            "trainer": full.trainer.model_copy(update={"log": []}),
-        }
-    )
+    stage = full.trainer.state
+    return Progress(
+        answered=full.answered, wanted=full.wanted, images=full.images, accuracy=full.accuracy,
+        spread=SpreadPart(sentence=_HIDDEN, shapes=[]), unsure=UnsurePart(sentence=_HIDDEN, points=[]),
+        people=people, next=[], trainer=TrainerPart(state=stage, sentence=_STAGES[stage], done=0, total=0, log=[]),
+        stop=full.stop,
+    )  # fmt: skip

@@ -18,7 +18,9 @@ const SPOKEN = { left: "left is more severe", right: "right is more severe", equ
 const desk = new Desk("answer");
 const frames = all(".frame");
 const viewer = new Viewer(frames);
-const history = memory.get(`undo.${page.study}.${page.annotator}`, []); // what can be taken back, oldest first
+const kept = `given.${page.study}.${page.annotator}`;
+const history = memory.get(kept, []); // what can be taken back, oldest first
+memory.drop(`undo.${page.study}.${page.annotator}`); // written by 0.1, with names of images that are not used any more
 let current = null; // { item, shown, was }
 let asking = false; // "why can't you judge?"
 
@@ -125,7 +127,7 @@ function undo() {
 
 function keepHistory() {
   history.splice(0, Math.max(0, history.length - UNDO));
-  memory.set(`undo.${page.study}.${page.annotator}`, history);
+  memory.set(kept, history);
 }
 
 // ---- cannot judge: one more key says why

@@ -1,5 +1,6 @@
 // The grade page: one picture, one key a grade. What the model thinks of its neighbours is shown after the answer
-// only, so that it cannot steer it.
+// only, so that it cannot steer it – and since a grade stands once they were shown, only after the next answer, so that
+// the last one can always be undone.
 
 import { call, pixels } from "./api.js";
 import { Desk } from "./desk.js";
@@ -13,8 +14,11 @@ import { Viewer } from "./viewer.js";
 
 const desk = new Desk("grade");
 const viewer = new Viewer(all(".frame"));
-const history = memory.get(`undo.grade.${page.study}.${page.annotator}`, []);
+const kept = `grades.${page.study}.${page.annotator}`;
+const history = memory.get(kept, []); // what was graded here, oldest first; `stands` once its neighbours were asked for
+memory.drop(`undo.grade.${page.study}.${page.annotator}`); // written by 0.1, with names of images that are not used any more
 const recent = new Set();
+const skipped = new Set();
 const unanswered = one("#review")?.textContent ?? "";
 let current = null;
 
@@ -26,7 +30,7 @@ const feed = new Feed(
     desk.settle(reply.graded, reply.wanted, asked);
     return { items: reply.images.filter((image) => !waiting.has(image.id)).map((image) => new Item(image, [image.id])), state: reply.state };
   },
-  (item) => item.record.id !== current?.item.record.id && !recent.has(item.record.id),
+  (item) => item.record.id !== current?.item.record.id && !recent.has(item.record.id) && !skipped.has(item.record.id),
   4,
 );
 
@@ -77,6 +81,11 @@ function next() {
   const item = feed.take();
   if (item) { show(item); return; }
   current = null;
+  if (skipped.size) { // a handful is handed out at a time: what was skipped comes again
+    skipped.clear();
+    announce("The images you skipped come again.");
+    feed.fill();
+  }
   one("#working").hidden = true;
   one("#finished").hidden = false;
   const done = feed.state === "done";
@@ -103,8 +112,15 @@ function grade(value) {
 }
 
 function undo() {
-  const last = history.pop();
+  const last = history.at(-1);
   if (!last) { announce("Nothing to undo."); return; }
+  if (last.stands) {
+    const text = "The grade before stands: you have seen its neighbours in the model’s order.";
+    one("#review").replaceChildren(text);
+    announce(text);
+    return;
+  }
+  history.pop();
   keep();
   desk.queue.add({ kind: "undo grade", of: last.id, id: uuid() });
   desk.uncounted();
@@ -117,27 +133,47 @@ function undo() {
 
 function keep() {
   history.splice(0, Math.max(0, history.length - 50));
-  memory.set(`undo.grade.${page.study}.${page.annotator}`, history);
+  memory.set(kept, history);
 }
 
 desk.queue.addEventListener("sent", ({ detail: { event, result } }) => {
   if (event.kind !== "grade" || !result) return;
   desk.settle(result.graded, result.wanted);
-  const picture = (id, name) => element("img", { src: pixels(id, "thumb"), alt: name });
-  const review = one("#review");
-  if (!result.below.length && !result.above.length) { review.replaceChildren("Neighbours appear here once there is a model."); return; }
-  review.replaceChildren(
-    ...result.below.map((id) => picture(id, "a little less severe, says the model")),
-    element("img", { class: "it", src: pixels(event.body.image, "thumb"), alt: "the image you graded" }),
-    ...result.above.map((id) => picture(id, "a little more severe, says the model")),
-    element("span", {}, `You said ${page.grades[event.body.grade].name}; beside it its neighbours in the model’s order.`),
-  );
+  if (history.at(-1)?.id === event.body.id) review(history.at(-2));
 });
+
+/** Show what is beside an image in the model's order; from then on its grade stands. */
+async function review(given) {
+  if (!given || given.stands) return;
+  given.stands = true; // a lost reply may have been given: only one that says "nothing shown" takes this back
+  keep();
+  const box = one("#review");
+  let found;
+  try {
+    found = await call("GET", `/grades/${given.id}/neighbours`);
+  } catch (problem) {
+    if (!problem.passing && problem.status !== 409) { given.stands = false; keep(); }
+    return;
+  }
+  if (!found.below.length && !found.above.length) {
+    given.stands = false;
+    keep();
+    box.replaceChildren("Neighbours appear here once there is a model.");
+    return;
+  }
+  const picture = (id, name) => element("img", { src: pixels(id, "thumb"), alt: name });
+  box.replaceChildren(
+    ...found.below.map((id) => picture(id, "a little less severe, says the model")),
+    element("img", { class: "it", src: pixels(given.record.id, "thumb"), alt: "the image you graded before" }),
+    ...found.above.map((id) => picture(id, "a little more severe, says the model")),
+    element("span", {}, `Before, you said ${page.grades[given.grade].name}; beside it its neighbours in the model’s order. That grade stands now.`),
+  );
+}
 
 const actions = Object.fromEntries(page.grades.slice(0, 10).map((g, i) => [`grade${i}`, { key: String(i), text: g.name, run: () => grade(i) }]));
 const keys = new Keys({
   ...actions,
-  skip: { key: " ", text: "skip", run: () => { if (current) { recent.add(current.item.record.id); next(); } } },
+  skip: { key: " ", text: "skip", run: () => { if (current) { skipped.add(current.item.record.id); next(); } } },
   undo: { key: "z", text: "undo", run: undo },
   examples: { key: "e", text: "examples of each grade", run: () => openExamples() },
   closer: { key: "+", text: "zoom in", run: () => viewer.zoomBy(1.5) },

@@ -36,4 +36,7 @@ export const memory = {
   set(key, value) {
     try { localStorage.setItem(`steelyard.${key}`, JSON.stringify(value)); } catch { /* kept for this page only */ }
   },
+  drop(key) {
+    try { localStorage.removeItem(`steelyard.${key}`); } catch { /* nothing was kept */ }
+  },
 };

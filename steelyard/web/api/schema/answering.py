@@ -20,6 +20,7 @@ __all__ = [
     "GradeRow",
     "LeaseIn",
     "LeaseOut",
+    "Neighbours",
     "PairOut",
     "Suggested",
     "Suggestions",
@@ -119,7 +120,7 @@ class ComparisonList(BaseModel):
 
 
 class Suggested(BaseModel):
-    """An image worth grading, and for each grade some images that have it; none of the same group."""
+    """An image to grade, and for each grade the study's examples of it; none of the same group."""
 
     id: str
     examples: list[list[str]]
@@ -146,13 +147,18 @@ class GradeIn(In):
 
 
 class GradeOut(BaseModel):
-    """What became of a grade, and the image's neighbours by score."""
+    """What became of a grade."""
 
     id: str
     seq: int
     created: bool
     graded: int
     wanted: int
+
+
+class Neighbours(BaseModel):
+    """Images beside a graded one in the model's order, nearest in the middle; none before there is a model."""
+
     below: list[str]
     above: list[str]
 

@@ -71,9 +71,10 @@ class TookPart(BaseModel):
 
 
 class ImageInfo(BaseModel):
-    """Everything about one image."""
+    """Everything about one image; `content` is its id in exports and on the command line."""
 
     id: str
+    content: str
     path: str
     group: str | None
     grade: str | None
@@ -91,9 +92,10 @@ class ImageInfo(BaseModel):
 
 
 class ImageListed(BaseModel):
-    """An image in a list."""
+    """An image in a list; `content` is its id in exports and on the command line."""
 
     id: str
+    content: str
     path: str
     group: str | None
     grade: int | None

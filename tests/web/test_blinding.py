@@ -1,0 +1,496 @@
+"""Annotators stay blind: every route is asked as one, and nothing in any reply says which file, how severe, how ranked."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image, PngImagePlugin
+from starlette.routing import Mount, Route
+
+from steelyard.images.catalog import Catalog
+from steelyard.study import Study
+from steelyard.web import scores
+from steelyard.web.ids import ImageIds
+from tests.web.conftest import GRADES, Client, N, Server, answer_truly
+
+FAR = 4_200_000.0  # added to every score here, so that a score cannot be taken for any other number
+WORDS = {"rank", "score", "std", "path", "group", "file", "strategy", "reason", "row", "content", "median", "density", "model"}  # fmt: skip
+
+
+@pytest.fixture
+def named(drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+    """A study whose files are named like patients, with groups, grades, a model, an exclusion and a failed training."""
+    source = tmp_path / "clinic-archive"
+    lines = ["image,grade,group"]
+    for k in range(N):
+        name = f"okonkwo{k:02d}-adaeze/rectum{k:02d}-visit.png"
+        (source / name).parent.mkdir(parents=True)
+        Image.fromarray(drawn.images[k]).save(source / name)
+        grade = "" if k % 3 else str(int(drawn.grades[k]))
+        lines.append(f"{name},{grade},ward-{k // 2:02d}-kestrel")
+    (source / "labels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([drawn.severity, rng.normal(size=(N, 5))]).astype(np.float32)
+    np.save(source / "features.npy", rows)
+    catalog = Catalog.from_features(source / "features.npy", source / "labels.csv", root=source)
+    load = scores.load_posterior
+
+    def far(path: Path) -> Any:
+        found = load(path)
+        found.offset_N = found.offset_N + FAR
+        return found
+
+    monkeypatch.setattr(scores, "load_posterior", far)
+    settings = {"page": {"grades": GRADES}, "ask": {"budget": 3.0, "start": "random"}, "name": "Colitis"}
+    with Study.create(tmp_path / "colon", catalog, preset="features", **settings) as study:
+        answer_truly(study, drawn, 60, "mo")
+        study.store.exclude_image(catalog.ids[4], "lea", f"{catalog.paths[4]} is blurred")
+        study.store.claim_trainer("trainer", 60)
+        said = f"{catalog.paths[5]} is damaged"
+        study.store.release_trainer("trainer", {"stage": "failed", "text": said, "log": [said]})
+        yield study
+
+
+@pytest.fixture
+def clinic(named: Study, serve: Callable[..., Server]) -> Server:
+    return serve(
+        named, {"ada": "admin", "lea": "lead", "kt": "annotator", "ko": "annotator", "ke": "annotator"}
+    )
+
+
+def new() -> str:
+    return str(uuid.uuid4())
+
+
+def giveaways(study: Study) -> list[str]:
+    """Every text that names a file, a patient or an image's content."""
+    catalog = study.catalog
+    assert catalog.groups is not None
+    found = {str(study.folder), str(study.folder.parent), *catalog.ids.tolist(), *catalog.groups}
+    for path in catalog.paths:
+        found.update((path, Path(path).name, Path(path).stem, Path(path).parent.name))
+    return sorted(found)
+
+
+def leaks(study: Study, reply: httpx.Response) -> list[str]:
+    """What a reply gives away: texts in its body or headers, scores, and words of a ranking."""
+    headers = "\n".join(f"{name}: {value}" for name, value in reply.headers.items())
+    text = reply.content.decode("utf-8", "replace")
+    everything = f"{headers}\n{text}"
+    found = [word for word in giveaways(study) if word in everything]
+    for number in re.findall(r"(?<![\w.-])-?\d+\.\d+(?![\w-])", everything):
+        if FAR - 100 < float(number) < FAR + 100:
+            found.append(f"a score: {number}")
+    json_body = reply.content and reply.headers.get("content-type", "").startswith("application/json")
+    if json_body and "openapi" not in reply.json():  # that describes replies to leads too, and has no data
+        found += sorted(WORDS & set(keys(reply.json())))
+    return found
+
+
+def keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+
+
+class Walk:
+    """Asks every route as somebody, with parameters that exist."""
+
+    def __init__(self, client: Client, others: dict[tuple[str, str], Client]) -> None:
+        self.client, self.others = client, others
+        self.pairs = client.lease(4)
+        self.answered = new()
+        assert client.answer(self.pairs[0], id=self.answered).status_code == 201
+        self.images = client.get("/api/v1/grading/next", params={"count": 8}).json()["images"]
+        self.graded = [new(), new()]
+        for name, image in zip(self.graded, self.images, strict=False):
+            body = {"id": name, "image": image["id"], "grade": 1}
+            assert client.post("/api/v1/grades", json=body).status_code == 201
+        self.token = client.post("/api/v1/tokens", json={"label": "script"}).json()["id"]
+        self.bodies: dict[tuple[str, str], Any] = {
+            ("POST", "/pairs/lease"): lambda: {"count": 6},
+            ("POST", "/comparisons"): lambda: self._answer(self.pairs[1]),
+            ("POST", "/comparisons/{id}/undo"): lambda: {"id": new()},
+            ("POST", "/grades"): lambda: {"id": new(), "image": self.images[2]["id"], "grade": 2},
+            ("POST", "/grades/{id}/undo"): lambda: {"id": new()},
+            ("POST", "/session"): lambda: {"name": "kt", "password": "wrong password"},
+            ("POST", "/tokens"): lambda: {"label": "another"},
+            ("POST", "/annotators/{name}/password"): lambda: {"password": "correct horse battery"},
+            # of leads and admins: any body, they are refused before it matters
+            **dict.fromkeys(LEADS, dict),
+        }
+
+    def _answer(self, pair: dict[str, Any]) -> dict[str, Any]:
+        ids = {"id": new(), "pair": pair["id"], "left": pair["left"], "right": pair["right"]}
+        return {**ids, "answer": "cannot judge", "note": "stool", "exclude": [pair["left"]]}
+
+    def address(self, path: str) -> str:
+        """A route's path with parameters that exist; fails for one that it does not know how to fill."""
+        for part, value in {
+            "/images/{id}": self.pairs[0]["left"],
+            "/comparisons/{id}": self.answered,
+            "/grades/{id}/undo": self.graded[1],
+            "/grades/{id}": self.graded[0],
+            "/tokens/{id}": self.token,
+            "{name}": "ko",
+        }.items():
+            if part in path:
+                path = path.replace(part, part.replace("{id}", str(value)).replace("{name}", str(value)))
+        assert "{" not in path, f"{path}: say here how to call it"
+        return path
+
+    def ask(self, method: str, path: str) -> httpx.Response:
+        """Call a route."""
+        short = path.removeprefix("/api/v1")
+        if method == "GET":
+            return self.client.get(self.address(path), follow_redirects=False)
+        # What ends a session is done by somebody else, or the rest of the walk would be refused.
+        client = self.others.get((method, short), self.client)
+        if method == "DELETE":
+            return client.delete(self.address(path))
+        assert (method, short) in self.bodies, f"{method} {path}: say here how to call it"
+        return client.request(method, self.address(path), json=self.bodies[method, short]())
+
+
+LEADS = [
+    ("POST", "/annotators"),
+    ("PATCH", "/annotators/{name}"),
+    ("POST", "/annotators/{name}/link"),
+    ("PATCH", "/images/{id}"),
+    ("POST", "/place"),
+    ("PATCH", "/study"),
+    ("POST", "/backup"),
+]
+ENDING = {("POST", "/annotators/{name}/password"): "ko", ("DELETE", "/session"): "ke"}
+SIZES = ("thumb", "view", "full")
+
+
+def routes(app: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Every method and path that the app answers; static files are the same for everybody."""
+    found = []
+    for route in app.routes:
+        if isinstance(route, Mount):
+            assert route.name == "static", f"{route.path}: say here what is below it"
+        elif (inner := getattr(route, "original_router", None)) is not None:  # FastAPI keeps routers whole
+            found += routes(inner, prefix + route.include_context.prefix)
+        else:
+            assert isinstance(route, Route), route
+            found += [(method, prefix + route.path) for method in sorted((route.methods or set()) - {"HEAD"})]
+    return found
+
+
+def test_no_route_tells_an_annotator_anything(clinic: Server, enter: Callable[..., Client]) -> None:
+    kt = enter(clinic, "kt")
+    walk = Walk(kt, {route: enter(clinic, name) for route, name in ENDING.items()})
+    found, statuses = {}, {}
+    for method, path in routes(clinic.app):
+        reply = walk.ask(method, path)
+        statuses[method, path] = reply.status_code
+        if hits := leaks(clinic.study, reply):
+            found[method, path] = hits
+    assert found == {}
+    for size in SIZES:
+        reply = kt.get(f"/api/v1/images/{walk.pairs[0]['left']}/pixels", params={"size": size})
+        assert reply.status_code == 200
+        assert leaks(clinic.study, reply) == []
+    # A walk of refusals would find nothing.
+    refused = {route for route, status in statuses.items() if status >= 400}
+    known = {(method, f"/api/v1{path}") for method, path in LEADS}
+    leads = ("/ranking", "/images", "/annotators", "/export", "/audit", "/admin")
+    for method, path in refused - known - {("POST", "/api/v1/session")}:
+        assert statuses[method, path] == 403, (method, path, statuses[method, path])
+        assert path.removeprefix("/api/v1").startswith(leads), (method, path)
+    assert len(statuses) - len(refused) >= 20
+
+
+def test_the_walk_would_notice(clinic: Server, enter: Callable[..., Client]) -> None:
+    """The same eyes find what a lead is shown: paths, groups, scores, ranks."""
+    lea = enter(clinic, "lea")
+    [image, *_] = lea.get("/api/v1/ranking").json()["images"]
+    for path in (f"/images/{image['id']}", "/images", "/ranking", "/progress", "/export"):
+        assert leaks(clinic.study, lea.get(f"/api/v1{path}")), path
+
+
+def test_no_refusal_tells_an_annotator_anything(clinic: Server, enter: Callable[..., Client]) -> None:
+    """Wrong ids, wrong sides, other people's images: what comes back names nothing."""
+    study, kt, lea = clinic.study, enter(clinic, "kt"), enter(clinic, "lea")
+    first, second = kt.lease(2)
+    mine = {first["left"], first["right"], second["left"], second["right"]}
+    hidden = next(clinic.public(row) for row in range(N) if clinic.public(row) not in mine)
+    content = study.catalog.ids[0]
+    unknown = "0" * 32
+    attempts = [
+        kt.answer({**first, "left": second["left"]}),
+        kt.answer({**first, "left": hidden}),
+        kt.answer({**first, "left": content}),
+        kt.answer({**first, "id": 99999}),
+        kt.answer(first, exclude=[hidden]),
+        *(kt.post("/api/v1/grades", json={"id": new(), "image": i, "grade": 1}) for i in (hidden, content, unknown)),
+        kt.get(f"/api/v1/grades/{new()}/neighbours"),
+        kt.get("/api/v1/comparisons", params={"cursor": "x"}),
+        kt.get("/api/v1/nothing"),
+        kt.get("/nothing"),
+    ]  # fmt: skip
+    for reply in attempts:
+        assert 400 <= reply.status_code < 500, reply.text
+        assert leaks(study, reply) == [], reply.text
+    # A picture that exists and was not handed out is as unknown as one that does not.
+    refusals = [kt.get(f"/api/v1/images/{id}/pixels") for id in (hidden, content, unknown)]
+    assert {(reply.status_code, reply.text) for reply in refusals} == {(404, refusals[0].text)}
+    assert {tuple(sorted(set(reply.headers))) for reply in refusals} == {
+        tuple(sorted(set(refusals[0].headers)))
+    }
+    assert lea.get(f"/api/v1/images/{hidden}/pixels").status_code == 200
+    # A file that is gone: a lead is told why, an annotator is told that it is so.
+    catalog = study.catalog
+    row = catalog.index_of(clinic.content(first["left"]))
+    path = catalog.raw_path(row)
+    assert path is not None
+    path.rename(path.with_name("moved.png"))
+    gone = kt.get(f"/api/v1/images/{first['left']}/pixels")
+    assert (gone.status_code, leaks(study, gone)) == (404, [])
+
+
+def test_an_unreadable_model_tells_an_annotator_nothing(clinic: Server, enter: Callable[..., Client]) -> None:
+    study, kt = clinic.study, enter(clinic, "kt")
+    newest = study.store.newest_model()
+    assert newest is not None
+    for file in (study.folder / newest.path).iterdir():
+        file.write_bytes(b"not a model")
+    for path in ("/api/v1/progress", "/api/v1/achieved", "/api/v1/grading/next", "/progress", "/grade"):
+        assert leaks(study, kt.get(path)) == [], path
+
+
+# ---------------------------------------------------------------------- rebuilding the ranking
+
+
+def test_grading_reading_and_undoing_rebuilds_nothing(clinic: Server, enter: Callable[..., Client]) -> None:
+    """The attack of the review: grade any image, read its neighbours, undo; 71 of 71 came out in order."""
+    study, kt = clinic.study, enter(clinic, "kt")
+    learnt: dict[str, Any] = {}
+    tried: set[str] = set()
+
+    def grade(image: str) -> tuple[str, httpx.Response]:
+        name = new()
+        return name, kt.post("/api/v1/grades", json={"id": name, "image": image, "grade": 1})
+
+    def attack(image: str) -> None:
+        tried.add(image)
+        name, reply = grade(image)
+        if "below" in reply.json():
+            learnt.setdefault(image, reply.json())
+        for _ in range(2):
+            seen = kt.get(f"/api/v1/grades/{name}/neighbours")
+            if seen.status_code == 200 and (seen.json()["below"] or seen.json()["above"]):
+                assert image not in learnt, "once an image"
+                learnt[image] = seen.json()
+        undone = kt.post(f"/api/v1/grades/{name}/undo", json={"id": new()})
+        again, _ = grade(image)
+        if kt.get(f"/api/v1/grades/{again}/neighbours").status_code == 200:
+            assert image not in learnt, "once an image, whatever the grade is called"
+        if image in learnt:
+            assert undone.status_code == 409
+            assert "stands" in undone.json()["detail"]
+
+    everything = [clinic.public(row) for row in range(N)]  # ids from a colleague, say
+    for image in everything[:20]:
+        attack(image)
+    assert learnt == {}, "nothing was handed out yet"
+    handed = [image["id"] for image in kt.get("/api/v1/grading/next", params={"count": 100}).json()["images"]]
+    assert 0 < len(handed) <= 8
+    again = [image["id"] for image in kt.get("/api/v1/grading/next", params={"count": 100}).json()["images"]]
+    assert again == handed, "nobody leafs through the study by asking"
+    for image in everything:
+        if image not in handed:
+            attack(image)
+    assert learnt == {}
+    for image in handed:
+        attack(image)
+    standing = {g.image for g in study.store.grades() if g.effective and g.annotator == "kt"}
+    assert {clinic.content(image) for image in learnt} <= standing
+    assert len(learnt) == len(handed), "what was promised is shown"
+    for reply in learnt.values():
+        assert set(reply) == {"below", "above"}
+        for image in (*reply["below"], *reply["above"]):
+            assert kt.get(f"/api/v1/images/{image}/pixels?size=thumb").status_code == 200
+
+
+def test_images_are_not_handed_out_in_the_order_of_their_scores(
+    clinic: Server, enter: Callable[..., Client]
+) -> None:
+    """They are chosen in that order; they are neither shown in it nor in that of the catalog."""
+    kt = enter(clinic, "kt")
+    ranking = clinic.app.state.web.scores.ranking()
+    images = kt.get("/api/v1/grading/next", params={"count": 8}).json()["images"]
+    rows = [clinic.app.state.web.ids.row(image["id"]) for image in images]
+    assert len(rows) == 8
+    ranks = [int(ranking.rank[row]) for row in rows]
+    for order in (ranks, rows):
+        assert order not in (sorted(order), sorted(order, reverse=True)), "by chance once in 20,000 times"
+
+
+def test_an_undone_grade_has_no_neighbours_and_nobody_elses_either(
+    clinic: Server, enter: Callable[..., Client]
+) -> None:
+    kt, lea = enter(clinic, "kt"), enter(clinic, "lea")
+    image = kt.get("/api/v1/grading/next").json()["images"][0]["id"]
+    first, second = new(), new()
+    assert kt.post("/api/v1/grades", json={"id": first, "image": image, "grade": 1}).status_code == 201
+    assert lea.get(f"/api/v1/grades/{first}/neighbours").status_code == 404
+    assert kt.post(f"/api/v1/grades/{first}/undo", json={"id": new()}).status_code == 200
+    assert kt.get(f"/api/v1/grades/{first}/neighbours").status_code == 409
+    assert kt.post("/api/v1/grades", json={"id": second, "image": image, "grade": 2}).status_code == 201
+    assert kt.get(f"/api/v1/grades/{second}/neighbours").status_code == 200
+    regrade = {"id": new(), "image": image, "grade": 3}
+    for _ in range(2):
+        assert kt.post("/api/v1/grades", json=regrade).status_code == 409
+    repeat = kt.post("/api/v1/grades", json={"id": second, "image": image, "grade": 2})
+    assert repeat.status_code == 200, "sent again because the reply was lost"
+
+
+# ---------------------------------------------------------------------- names of images
+
+
+def test_a_name_is_the_studys_own(clinic: Server, named: Study, tmp_path: Path) -> None:
+    """Whoever holds the source folder cannot compute it; two servers agree; two studies do not."""
+    ids, again = ImageIds(named), ImageIds(named)
+    catalog = named.catalog
+    assert [ids.at(row) for row in range(N)] == [again.at(row) for row in range(N)]
+    assert [ids.row(ids.at(row)) for row in range(N)] == list(range(N))
+    for wrong in (catalog.ids[0], "0" * 32, "", "zz" * 16, ids.at(0)[:-2], ids.at(0).upper()):
+        assert ids.row(wrong) is None
+    with Study.create(tmp_path / "twin", catalog, preset="features") as twin:
+        assert not {ImageIds(twin).at(row) for row in range(N)} & {ids.at(row) for row in range(N)}
+    secret = named.store.setting("image key")
+    assert len(bytes.fromhex(secret)) == 32
+    assert secret not in json.dumps([entry.detail for entry in named.store.audit_log()])
+
+
+def test_the_secret_is_nowhere_to_be_read(clinic: Server, enter: Callable[..., Client]) -> None:
+    secret = clinic.study.store.setting("image key")
+    ada = enter(clinic, "ada")
+    paths = [path for method, path in routes(clinic.app) if method == "GET" and "{" not in path]
+    for path in [*paths, *(f"/api/v1/export?format={kind}" for kind in ("csv", "json", "labelstudio"))]:
+        assert secret not in ada.get(path).text, path
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Iterator[Study]:
+    """A study that 0.1 wrote; its store is migrated when it is opened."""
+    import shutil
+
+    files = Path(__file__).parents[1] / "files"
+    shutil.copytree(files / "study-0.1", tmp_path / "earlier")
+    with Study.open(tmp_path / "earlier") as study:
+        yield study
+
+
+def test_answers_that_wait_since_0_1_are_taken_for_two_weeks(
+    earlier: Study,
+    serve: Callable[..., Server],
+    enter: Callable[..., Client],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = serve(earlier, {"kt9": "annotator"})
+    kt = enter(server, "kt9")
+
+    def old(pair: dict[str, Any]) -> dict[str, Any]:
+        return {**pair, "left": server.content(pair["left"]), "right": server.content(pair["right"])}
+
+    first, second = map(old, kt.lease(2))
+    assert kt.answer(first, "cannot judge", exclude=[first["left"]]).status_code == 201
+    assert earlier.store.excluded_ids() >= {first["left"]}
+    name, body = new(), {"image": earlier.catalog.ids[0], "grade": 0}
+    assert kt.post("/api/v1/grades", json={"id": name, **body}).status_code == 201
+    assert kt.get(f"/api/v1/grades/{name}/neighbours").status_code == 403, "nothing that gives data"
+    for path in (f"/images/{second['left']}/pixels", f"/images/{second['left']}"):
+        assert kt.get(f"/api/v1{path}").status_code in (403, 404), "no picture by its content"
+    server.app.state.web.ids._until = 1.0  # two weeks later
+    assert kt.answer(second).status_code == 404
+    assert kt.post("/api/v1/grades", json={"id": new(), **body}).status_code == 404
+
+
+def test_a_new_study_never_takes_content_ids(clinic: Server, enter: Callable[..., Client]) -> None:
+    kt, lea = enter(clinic, "kt"), enter(clinic, "lea")
+    [pair] = kt.lease()
+    content = {side: clinic.content(pair[side]) for side in ("left", "right")}
+    assert kt.answer({**pair, **content}).status_code == 404
+    for client in (kt, lea):
+        assert client.get(f"/api/v1/images/{content['left']}/pixels").status_code == 404
+        grade = {"id": new(), "image": content["left"], "grade": 0}
+        assert client.post("/api/v1/grades", json=grade).status_code == 404
+    assert kt.answer(pair).status_code == 201
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def test_pictures_carry_nothing_of_their_files(
+    tmp_path: Path, drawn: Any, serve: Callable[..., Server], enter: Callable[..., Client]
+) -> None:
+    """EXIF, comments, colour profiles and bytes after the end stay behind, in every size."""
+    source = tmp_path / "pictures"
+    source.mkdir()
+    secret = b"HANS MUELLER 1961"
+    for k in range(6):
+        image = Image.fromarray(drawn.images[k])
+        out = io.BytesIO()
+        if k % 2:
+            exif = Image.Exif()
+            exif[0x010E] = exif[0x013B] = secret.decode()
+            image.save(out, "JPEG", quality=95, exif=exif, comment=secret, icc_profile=b"ICC " + secret)
+        else:
+            text = PngImagePlugin.PngInfo()
+            text.add_text("Patient", secret.decode())
+            text.add_itxt("Name", secret.decode())
+            image.save(out, "PNG", pnginfo=text, icc_profile=b"ICC " + secret)
+        out.write(secret)
+        (source / f"{k}.{'jpg' if k % 2 else 'png'}").write_bytes(out.getvalue())
+        assert out.getvalue().count(secret) >= 3
+    with Study.create(tmp_path / "study", Catalog.from_folder(source), ask={"start": "random"}) as study:
+        client = enter(serve(study))
+        for row in range(6):
+            for size in SIZES:
+                reply = client.get(
+                    f"/api/v1/images/{client.server.public(row)}/pixels", params={"size": size}
+                )
+                assert reply.status_code == 200
+                assert secret not in reply.content
+                shown = Image.open(io.BytesIO(reply.content))
+                assert not shown.getexif()
+                assert not {"comment", "icc_profile", "exif", "Patient", "Name"} & set(shown.info)
+
+
+def test_an_annotator_sees_what_was_handed_out_and_no_more(
+    clinic: Server, enter: Callable[..., Client], named: Study
+) -> None:
+    kt = enter(clinic, "kt")
+    pairs = kt.lease(3)
+    images = kt.get("/api/v1/grading/next").json()["images"]
+    mine = {pair[side] for pair in pairs for side in ("left", "right")}
+    mine |= {image["id"] for image in images}
+    mine |= {id for image in images for ids in image["examples"] for id in ids}
+    mine |= {clinic.public(row) for row in clinic.app.state.web.examples.rows()}
+
+    def seen() -> set[str]:
+        everything = (clinic.public(row) for row in range(N))
+        return {
+            id for id in everything if kt.get(f"/api/v1/images/{id}/pixels?size=thumb").status_code == 200
+        }
+
+    assert seen() == mine
+    clinic.app.state.web.sight._seen.clear()  # another server, or this one after a restart
+    assert seen() == mine
