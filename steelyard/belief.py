@@ -17,7 +17,7 @@ from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
 from steelyard.store.store import Store
 
-__all__ = ["Belief", "load_posterior", "save_posterior"]
+__all__ = ["Belief", "load_absent", "load_posterior", "save_posterior"]
 
 # Beyond this many answers the curvatures of the fit are stale anyway; the trainer's next model brings them in.
 _MOST_UPDATES = 2_000
@@ -31,6 +31,7 @@ class Belief:
         posterior: what is believed about the scores, None before the first model.
         model: the model it started from.
         start: its posterior before any answer since, None before the first model.
+        absent: rows of images that it could not read; what the posterior says about them means nothing.
     """
 
     def __init__(self, folder: Path, store: Store, size: int) -> None:
@@ -39,6 +40,7 @@ class Belief:
         self.posterior: Posterior | None = None
         self.start: Posterior | None = None
         self.model: Model | None = None
+        self.absent: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._last_pair = 0
         self._last_seq = 0
         self._observed: set[int] = set()
@@ -65,6 +67,7 @@ class Belief:
     def _start_from(self, model: Model) -> None:
         if self.start is None or self.model is None or self.model.id != model.id:
             self.start = load_posterior(self._folder / model.path)
+            self.absent = load_absent(self._folder / model.path)
         self.posterior = self.start
         if len(self.posterior) != self.taken.size:
             raise StudyError(
@@ -75,17 +78,20 @@ class Belief:
 
     def _observe(self, answers: AnswerArrays) -> None:
         assert self.posterior is not None
-        known = np.flatnonzero(~np.isnan(answers.labels))[: _MOST_UPDATES - len(self._observed)]
+        usable = ~np.isnan(answers.labels) & ~np.isin(answers.pairs, self.absent).any(axis=1)
+        known = np.flatnonzero(usable)[: _MOST_UPDATES - len(self._observed)]
         for k in known.tolist():
             self.posterior = self.posterior.observe(answers.pairs[k], float(answers.labels[k]))
         self._observed.update(answers.seq[known].tolist())
         self._last_seq = answers.last_seq
 
 
-def save_posterior(folder: Path, posterior: Posterior) -> None:
-    """Write a posterior so that it opens memory-mapped and without torch."""
+def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64] | None = None) -> None:
+    """Write a posterior so that it opens memory-mapped and without torch; `absent` are rows that it knows nothing of."""
     from safetensors.numpy import save_file
 
+    if absent is not None and len(absent):
+        np.save(folder / "absent.npy", absent)
     rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
     np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
     save_file(
@@ -98,6 +104,22 @@ def save_posterior(folder: Path, posterior: Posterior) -> None:
         folder / "posterior.safetensors",
         metadata={"kind": posterior.kind},
     )
+
+
+def load_absent(folder: Path) -> NDArray[np.int64]:
+    """Rows of images that could not be read when the model in this folder was made.
+
+    Raises:
+        StudyError: the file is damaged.
+    """
+    try:
+        return np.asarray(np.load(folder / "absent.npy", allow_pickle=False), dtype=np.int64).reshape(-1)
+    except FileNotFoundError:  # the usual case, and every model of 0.1
+        return np.empty(0, dtype=np.int64)
+    except (OSError, ValueError, EOFError) as error:
+        raise StudyError(
+            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
 
 
 def load_posterior(folder: Path) -> Posterior:

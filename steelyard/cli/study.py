@@ -16,6 +16,7 @@ from steelyard.cli.console import (
     StudyFolder,
     app,
     deliver,
+    err,
     escape_markup,
     opened_study,
     out,
@@ -203,6 +204,9 @@ def train(study: StudyFolder, as_json: AsJson = False) -> None:
         with progress_bar() as progress:
             model = opened.fit(progress=progress)
         accuracy = opened.accuracy()
+    if model.note:
+        named = f": {', '.join(model.unreadable)}" if model.unreadable else ""
+        err.print(escape_markup(f"{model.note}{named}"), soft_wrap=True)
     if as_json:
         print_json(
             {
@@ -230,6 +234,9 @@ def score(
     """Score images: severity, uncertainty, interval and rank."""
     with opened_study(study) as opened, progress_bar() as progress:
         table = opened.score(folder, progress=progress)
+        if folder is None and len(table) < len(opened.catalog):
+            left_out = len(opened.catalog) - len(table)
+            err.print(f"{left_out} of {len(opened.catalog)} images have no score: excluded or not readable")
     deliver(table, output, as_json)
 
 

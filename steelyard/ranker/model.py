@@ -138,6 +138,7 @@ def fit_ranker(
     start: Path | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
+    use: NDArray[np.int64] | None = None,
 ) -> Ranker:
     """Fit as configured.
 
@@ -151,8 +152,12 @@ def fit_ranker(
         start: folder of a saved ranker whose weights a network starts from.
         folder: where a network writes a checkpoint after each epoch, and resumes.
         progress: told how far it is.
+        use: rows that may be learnt from, ascending; pairs and grades are about those only. None means all.
     """
     if config.head == "convex" and input_kind(config) == "features":
+        if use is not None:  # its reduction looks at every row, compared or not
+            inputs, pairs = np.asarray(inputs)[use], np.searchsorted(use, np.asarray(pairs, dtype=np.int64))
+            grades = None if grades is None else np.asarray(grades, dtype=float)[use]
         head = ConvexHead.fit(
             np.asarray(inputs), pairs, answers,
             components=config.components, whitening=config.whitening, kernel=config.kernel, ties=config.ties, grades=grades,

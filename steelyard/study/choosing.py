@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from steelyard.belief import Belief
 from steelyard.config import AskConfig, StudyConfig
+from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import NewPair
 from steelyard.store.store import Store
+from steelyard.study.inputs import missing_files
 
 __all__ = ["batch_size", "choose_pairs"]
 
@@ -37,7 +39,7 @@ def choose_pairs(
     belief: Belief,
     store: Store,
     catalog: Catalog,
-    features: Callable[[], NDArray[Any]],
+    features: Callable[[], tuple[NDArray[Any], NDArray[np.int64]]],
 ) -> list[NewPair]:
     """Choose n new pairs; nothing is put up yet.
 
@@ -48,18 +50,55 @@ def choose_pairs(
         belief: up to date.
         store: for excluded images and earlier repeats.
         catalog: what is compared.
-        features: computes rows to measure distances in, for the strategies that need them.
+        features: computes rows to measure distances in, for the strategies that need them, and tells which images
+            could not be read.
+
+    Raises:
+        StudyError: not one file of the images is where it was.
     """
+    rows: NDArray[Any] | None = None
+    left_out = np.union1d(store.excluded_rows(), belief.absent)
+    name = strategy or (config.ask.strategy if belief.posterior is not None else config.ask.start)
+    if name in ("spread", "coreset"):
+        rows, absent = features()
+        left_out = np.union1d(left_out, absent)
+    chosen = _chosen(n, name, config, belief, store, catalog, rows, left_out)
+    asked = np.unique([row for pair in chosen for row in (pair.first, pair.second)]).astype(np.int64)
+    if len(missing_files(catalog, asked)):
+        # Nobody can be asked about a picture that is gone. One is seldom alone: look at all, once, and choose again.
+        gone = missing_files(catalog, np.arange(len(catalog)))
+        if len(gone) == len(catalog):
+            raise StudyError(
+                f"not one of the {len(catalog)} images is where it was; is the folder mounted? "
+                "If it has moved: steelyard relocate"
+            )
+        left_out = np.union1d(left_out, gone)
+        chosen = _chosen(n, name, config, belief, store, catalog, rows, left_out)
+    return chosen
+
+
+def _chosen(
+    n: int,
+    name: str,
+    config: StudyConfig,
+    belief: Belief,
+    store: Store,
+    catalog: Catalog,
+    features: NDArray[Any] | None,
+    left_out: NDArray[np.int64],
+) -> list[NewPair]:
+    """New pairs of images that are not left out."""
     from steelyard.acquire import choose
 
+    if len(catalog) - len(left_out) < 2:
+        return []
     ask = config.ask
-    name = strategy or (ask.strategy if belief.posterior is not None else ask.start)
     options: dict[str, Any] = {"noise": ask.noise, "reselect": ask.reselect}
-    if name in ("spread", "coreset"):
-        options["features"] = features()
+    if features is not None:
+        options["features"] = features
     elif n <= _FEW:  # somebody waits for the answer
         options |= {"images": 1_500, "candidates": 6_000, "targets": 1_000}
-    pool, posterior, taken = _pool(belief, store, len(catalog))
+    pool, posterior, taken = _pool(belief, left_out, len(catalog))
     if pool is not None and "features" in options:
         options["features"] = options["features"][pool]
     choice = choose(
@@ -82,13 +121,12 @@ def choose_pairs(
 
 
 def _pool(
-    belief: Belief, store: Store, images: int
+    belief: Belief, left_out: NDArray[np.int64], images: int
 ) -> tuple[NDArray[np.int64] | None, Posterior | None, PairSet]:
-    """Rows that may be asked about (None: all), and the belief about them; excluded images are left out."""
-    excluded = store.excluded_rows()
-    if not len(excluded):
+    """Rows that may be asked about (None: all), and the belief about them."""
+    if not len(left_out):
         return None, belief.posterior, belief.taken
-    rows = np.setdiff1d(np.arange(images), excluded)
+    rows = np.setdiff1d(np.arange(images), left_out)
     place = np.full(images, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     old = place[belief.taken.to_array()]

@@ -6,22 +6,23 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import save_posterior
+from steelyard.belief import load_absent, save_posterior
 from steelyard.config import RankerConfig, StudyConfig
 from steelyard.errors import StudyError
 from steelyard.ranker.posterior import Posterior
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.store.store import Store
+from steelyard.study.inputs import Inputs
 
-__all__ = ["TrainedModel", "estimate", "learn"]
+__all__ = ["TrainedModel", "answers_about", "estimate", "learn"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -37,12 +38,16 @@ class TrainedModel:
         folder: where it lies.
         answers: how many it learnt from.
         metrics: figures of the training.
+        unreadable: images that could not be read and were left out: paths and reasons.
+        note: one sentence about them where that has changed since the model before, without names; else "".
     """
 
     round: int
     folder: Path
     answers: int
     metrics: dict[str, Any]
+    unreadable: tuple[str, ...] = ()
+    note: str = ""
 
 
 def learn(
@@ -50,7 +55,7 @@ def learn(
     *,
     config: StudyConfig,
     store: Store,
-    inputs: Callable[[Progress | None], NDArray[Any]],
+    inputs: Callable[[Progress | None], Inputs],
     grades: Callable[[], NDArray[np.int64]],
     fingerprint: Callable[[], str],
     progress: Progress | None,
@@ -62,7 +67,7 @@ def learn(
         study: its folder.
         config: what it is set to.
         store: what people answered.
-        inputs: computes what the ranker sees of each image.
+        inputs: computes what the ranker sees of each image, as far as it can be read.
         grades: tells the known grades, −1 where unknown; asked for multi-task learning only.
         fingerprint: of the catalog.
         progress: told how far it is.
@@ -74,7 +79,10 @@ def learn(
     from steelyard.ranker.model import fit_ranker
 
     started = time.monotonic()
-    answers = store.effective_arrays()
+    seen = inputs(progress)
+    excluded = store.excluded_rows()
+    left_out = np.union1d(seen.absent, excluded)
+    answers = answers_about(store.effective_arrays(), left_out)
     keep = ~np.isnan(answers.labels)
     if not _teaches_reserved(config.ranker):
         keep &= ~answers.reserved
@@ -82,24 +90,28 @@ def learn(
         raise StudyError(
             "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
         )
-    number = len(store.models())
+    models = store.models()
+    number = len(models)
     folder = study / "models" / f"round-{number:03d}"
     working = folder.with_name(folder.name + ".new")
-    rows = inputs(progress)
+    rows = seen.rows
+    marks = _marks(grades(), left_out) if config.ranker.multitask else None
     ranker = fit_ranker(
         rows, answers.pairs[keep], answers.labels[keep],
-        config=config.ranker, seed=config.seed, grades=_marks(grades()) if config.ranker.multitask else None,
+        config=config.ranker, seed=config.seed, grades=marks,
         start=_start_weights(study, store, config.ranker), folder=working, progress=progress,
+        use=np.setdiff1d(np.arange(len(rows)), left_out) if len(left_out) else None,
     )  # fmt: skip
     posterior = ranker.posterior(rows, progress=progress)
     ranker.save(working)
-    save_posterior(working, posterior)
+    save_posterior(working, posterior, seen.absent)
     accuracy = estimate(posterior, answers, config.ranker)
     metrics = {
         **ranker.metrics,
         "answers": int(keep.sum()),
         "seconds": round(time.monotonic() - started, 3),
         **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+        **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
         **({"random": alone} if (alone := _random_alone(posterior, answers, config.ranker)) else {}),
     }
     (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
@@ -115,7 +127,13 @@ def learn(
     )  # fmt: skip
     for model in store.models()[:-_KEPT_POSTERIORS]:
         (study / model.path / "rows.npy").unlink(missing_ok=True)
-    return TrainedModel(number, folder, int(keep.sum()), metrics)
+    # Whoever excluded an image need not be told that it cannot be read.
+    before = load_absent(study / models[-1].path) if models else seen.absent[:0]
+    note = _note(np.setdiff1d(before, excluded), np.setdiff1d(seen.absent, excluded))
+    unreadable = tuple(
+        reason for row, reason in zip(seen.absent, seen.reasons, strict=True) if row not in excluded
+    )
+    return TrainedModel(number, folder, int(keep.sum()), metrics, unreadable, note)
 
 
 def estimate(
@@ -144,6 +162,43 @@ def _random_alone(
     )
 
 
+def answers_about(answers: AnswerArrays, left_out: NDArray[np.int64]) -> AnswerArrays:
+    """The answers about images that are not left out."""
+    if not len(left_out):
+        return answers
+    kept = ~np.isin(answers.pairs, left_out).any(axis=1)
+    columns = (
+        "seq",
+        "pair",
+        "pairs",
+        "labels",
+        "annotator",
+        "reserved",
+        "repeat",
+        "left_first",
+        "shown_at",
+        "answered_at",
+    )
+    return replace(answers, **{name: getattr(answers, name)[kept] for name in columns})
+
+
+def _note(before: NDArray[np.int64], now: NDArray[np.int64]) -> str:
+    """What to say about unreadable images: once, when it changes."""
+    if np.array_equal(before, now):
+        return ""
+    back = len(np.setdiff1d(before, now))
+    said = [f"{back} {_images(back)} can be read again"] if back else []
+    if len(now):
+        said.append(
+            f"{len(now)} {_images(len(now))} cannot be read and {'is' if len(now) == 1 else 'are'} left out"
+        )
+    return "; ".join(said)
+
+
+def _images(n: int) -> str:
+    return "image" if n == 1 else "images"
+
+
 def _teaches_reserved(config: RankerConfig) -> bool:
     return config.head == "convex"
 
@@ -155,7 +210,8 @@ def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | No
     return study / (models[0] if config.warm_start == "round0" else models[-1]).path
 
 
-def _marks(grades: NDArray[np.int64]) -> NDArray[np.float64]:
+def _marks(grades: NDArray[np.int64], left_out: NDArray[np.int64]) -> NDArray[np.float64]:
     marks = grades.astype(np.float64)
     marks[marks < 0] = np.nan
+    marks[left_out] = np.nan
     return marks

@@ -20,17 +20,27 @@ if TYPE_CHECKING:
 __all__ = ["grade_table", "score_table", "spread_over_scores", "the_scale"]
 
 
-def score_table(catalog: Catalog, posterior: Posterior, *, ordered: bool = True) -> pd.DataFrame:
-    """`image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe)."""
+def score_table(
+    catalog: Catalog,
+    posterior: Posterior,
+    *,
+    ordered: bool = True,
+    left_out: NDArray[np.int64] | None = None,
+) -> pd.DataFrame:
+    """`image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe).
+
+    Rows that are left out – excluded, or never read – are not in the table, and no rank counts them.
+    """
     import pandas as pd
 
-    mean, std = posterior.mean, np.sqrt(posterior.variance)
+    rows = _shown(len(catalog), left_out)
+    mean, std = posterior.mean[rows], np.sqrt(posterior.variance[rows])
     rank = np.empty(len(mean), dtype=np.int64)
     rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
     table = pd.DataFrame(
         {
-            "image": [str(id) for id in catalog.ids],
-            "path": [str(path) for path in catalog.paths],
+            "image": np.array([str(id) for id in catalog.ids], dtype=object)[rows],
+            "path": np.array([str(path) for path in catalog.paths], dtype=object)[rows],
             "score": mean,
             "uncertainty": std,
             "low": mean - 1.96 * std,
@@ -47,14 +57,21 @@ def grade_table(
     scale: GradeScale,
     names: tuple[str, ...],
     known: NDArray[np.int64],
+    left_out: NDArray[np.int64] | None = None,
 ) -> pd.DataFrame:
     """The columns of `score_table` plus `grade`, `grade_low`, `grade_high` and `known`."""
-    table = score_table(catalog, posterior, ordered=False)
-    grades, low, high, _ = scale.predict(posterior.mean, np.sqrt(posterior.variance))
+    table = score_table(catalog, posterior, ordered=False, left_out=left_out)
+    rows = _shown(len(catalog), left_out)
+    grades, low, high, _ = scale.predict(posterior.mean[rows], np.sqrt(posterior.variance[rows]))
     words = np.array(names, dtype=object)
     table["grade"], table["grade_low"], table["grade_high"] = words[grades], words[low], words[high]
-    table["known"] = [words[g] if g >= 0 else None for g in known]
+    table["known"] = [words[g] if g >= 0 else None for g in known[rows]]
     return table.sort_values("rank", ignore_index=True)
+
+
+def _shown(images: int, left_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    rows = np.arange(images)
+    return rows if left_out is None else np.setdiff1d(rows, left_out)
 
 
 def the_scale(

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import Belief, load_posterior
+from steelyard.belief import Belief, load_absent, load_posterior
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
-from steelyard.errors import StudyError
+from steelyard.errors import ImageError, StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
 from steelyard.study.choosing import batch_size, choose_pairs
-from steelyard.study.learning import TrainedModel, estimate, learn
+from steelyard.study.inputs import InputReader, Inputs
+from steelyard.study.learning import TrainedModel, answers_about, estimate, learn
 from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Study:
     def __init__(self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store) -> None:
         self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
         self._belief = Belief(folder, store, len(catalog))
-        self._inputs: NDArray[Any] | None = None
+        self._reader = InputReader(catalog, folder / "cache")
 
     # ------------------------------------------------------------------ make, open, close
 
@@ -165,6 +166,7 @@ class Study:
         self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
         self.config.save(self.folder / "study.toml")
         self.catalog = found
+        self._reader = InputReader(found, self.folder / "cache")
         return list(missing)
 
     # ------------------------------------------------------------------ ask and tell
@@ -323,25 +325,26 @@ class Study:
             StudyError: nobody has answered yet.
         """
         return learn(
-            self.folder, config=self.config, store=self.store, inputs=self.inputs, grades=self.known_grades,
+            self.folder, config=self.config, store=self.store, inputs=self._seen, grades=self.known_grades,
             fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
         )  # fmt: skip
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
-        """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3)."""
-        if self._inputs is None:
-            from steelyard.ranker.model import ranker_inputs
+        """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3).
 
-            self._inputs = ranker_inputs(
-                self.catalog, self.config.ranker, cache=self.folder / "cache", progress=progress
-            )
-        return self._inputs
+        Rows of images that cannot be read are zero; nothing is learnt from them.
+        """
+        return self._seen(progress).rows
 
-    def _flat_inputs(self, progress: Progress | None = None) -> NDArray[Any]:
-        """Rows to measure distances in."""
+    def _seen(self, progress: Progress | None = None) -> Inputs:
+        return self._reader.read(self.config.ranker, progress)
+
+    def _flat_inputs(self, progress: Progress | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Rows to measure distances in, and which of them could not be read."""
         from steelyard.ranker.model import coarse_rows
 
-        return coarse_rows(self.inputs(progress))
+        seen = self._seen(progress)
+        return coarse_rows(seen.rows), seen.absent
 
     # ------------------------------------------------------------------ what is known
 
@@ -368,6 +371,8 @@ class Study:
     def score(self, folder: str | Path | None = None, *, progress: Progress | None = None) -> pd.DataFrame:
         """Severity of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe).
 
+        Images that are excluded or could not be read are left out; `left_out` tells which.
+
         Args:
             folder: score the images of this folder instead; they need not belong to the study.
             progress: told how far it is.
@@ -376,7 +381,8 @@ class Study:
             StudyError: there is no model yet.
         """
         if folder is None:
-            return score_table(self.catalog, self._newest_posterior())
+            posterior, absent = self._scored(progress)
+            return score_table(self.catalog, posterior, left_out=self._out(absent))
         from steelyard.ranker.model import load_ranker, ranker_inputs
 
         catalog = Catalog.from_folder(
@@ -393,7 +399,7 @@ class Study:
         ranker = load_ranker(self.folder / self._newest_model().path)
         posterior = ranker.posterior(picture_inputs(rgb[None], self.config.ranker))
         score = float(posterior.mean[0])
-        others = self._newest_posterior().mean
+        others = np.delete(self._newest_posterior().mean, self._out(self._absent()))
         return {
             "score": score,
             "uncertainty": float(np.sqrt(posterior.variance[0])),
@@ -410,19 +416,23 @@ class Study:
         Raises:
             StudyError: too few grades are known to calibrate.
         """
-        posterior = self._newest_posterior()
+        posterior, absent = self._scored()
         return grade_table(
-            self.catalog, posterior, self.grade_scale(method), self.grade_names, self.known_grades()
-        )
+            self.catalog, posterior, self.grade_scale(method), self.grade_names, self.known_grades(),
+            self._out(absent),
+        )  # fmt: skip
 
     def grade_scale(self, method: str = "ordinal") -> GradeScale:
         """The calibration from scores to grades."""
-        return the_scale(self._newest_posterior, self.grade_names, self.known_grades(), method)
+        posterior, absent = self._scored()
+        known = self.known_grades()
+        known[self._out(absent)] = -1
+        return the_scale(lambda: posterior, self.grade_names, known, method)
 
     def suggest_grading(self, n: int = 10) -> list[str]:
         """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""
         posterior = self.posterior
-        free = np.setdiff1d(np.flatnonzero(self.known_grades() < 0), self.store.excluded_rows())
+        free = np.setdiff1d(np.flatnonzero(self.known_grades() < 0), self._out(self._belief.absent))
         if posterior is None:
             chosen = np.random.default_rng([self.config.seed, 3]).permutation(free)[:n]
         else:
@@ -434,7 +444,11 @@ class Study:
         models = self.store.models()
         answers = self.store.effective_arrays()
         accuracy = (
-            estimate(self._newest_posterior(), answers, self.config.ranker)
+            estimate(
+                self._newest_posterior(),
+                answers_about(answers, self._out(self._absent())),
+                self.config.ranker,
+            )
             if models
             else (np.nan, np.nan, np.nan, 0)
         )
@@ -469,6 +483,7 @@ class Study:
             "store": self.store.url,
             "images": len(self.catalog),
             "excluded": len(self.store.excluded_rows()),
+            "unreadable": len(self._absent()) if newest else 0,
             "graded": int((self.known_grades() >= 0).sum()),
             "answers": answers,
             "budget": self.budget,
@@ -493,6 +508,36 @@ class Study:
         if newest is None:
             raise StudyError(f"there is no model yet; train one with: steelyard train {self.folder}")
         return newest
+
+    def left_out(self) -> list[str]:
+        """Paths of the images that have no score: excluded, or not readable when the newest model was made."""
+        absent = self._absent() if self.store.newest_model() else self._belief.absent
+        return [str(self.catalog.paths[row]) for row in self._out(absent)]
+
+    def _absent(self) -> NDArray[np.int64]:
+        """Rows that the newest model could not read."""
+        return load_absent(self.folder / self._newest_model().path)
+
+    def _out(self, absent: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.union1d(absent, self.store.excluded_rows()).astype(np.int64)
+
+    def _scored(self, progress: Progress | None = None) -> tuple[Posterior, NDArray[np.int64]]:
+        """The newest model's scores and the rows it has none for; images that can be read again are scored now."""
+        posterior, absent = self._newest_posterior(), self._absent()
+        if not any(self._readable(int(row)) for row in absent):
+            return posterior, absent
+        from steelyard.ranker.model import load_ranker
+
+        seen = self._seen(progress)
+        ranker = load_ranker(self.folder / self._newest_model().path)
+        return ranker.posterior(seen.rows, progress=progress), seen.absent
+
+    def _readable(self, row: int) -> bool:
+        try:
+            self.catalog.read(row)
+        except ImageError:
+            return False
+        return True
 
     def _newest_posterior(self) -> Posterior:
         newest = self._newest_model()

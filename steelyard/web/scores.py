@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import load_posterior
+from steelyard.belief import load_absent, load_posterior
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
@@ -95,6 +95,7 @@ class Scores:
             std = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
             shown = np.ones(len(score), dtype=bool)
             shown[excluded] = False
+            shown[load_absent(self.study.folder / newest.path)] = False
             order = np.argsort(score, kind="stable")
             order = order[shown[order]]
             rank = np.zeros(len(score), dtype=np.int64)

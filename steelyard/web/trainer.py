@@ -170,6 +170,8 @@ def _turn(study: Study, owner: str, kind: str) -> None:
                     work.say("training")
                     model = study.fit(progress=work.progress, trainer=owner)
                     work.say(f"model {model.round} from {model.answers} answers")
+                    if model.note:  # how many, not which: annotators read this too
+                        work.say(model.note)
                 else:
                     work.say("choosing pairs")
                     ask, images = study.config.ask, len(study.catalog)

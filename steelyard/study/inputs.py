@@ -1,0 +1,102 @@
+"""What the ranker sees of a study's images, without those that cannot be read, until they can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.config import RankerConfig
+from steelyard.errors import ImageError
+from steelyard.images.cache import UnreadableImages
+from steelyard.images.catalog import Catalog
+
+__all__ = ["InputReader", "Inputs", "missing_files"]
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows for a ranker.
+
+    Attributes:
+        rows: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3); zeros where an image could not be read.
+        absent: catalog rows of those, ascending. Whoever learns, chooses or ranks leaves them out.
+        reasons: why, one for each.
+    """
+
+    rows: NDArray[Any]
+    absent: NDArray[np.int64]
+    reasons: tuple[str, ...] = ()
+
+
+class InputReader:
+    """Computes inputs once and looks again when a file that could not be read has changed."""
+
+    def __init__(self, catalog: Catalog, cache: Path) -> None:
+        self._catalog, self._cache = catalog, cache
+        self._kept: Inputs | None = None
+        self._looked: list[tuple[int, ...]] = []  # at the files of absent images, when they could not be read
+
+    def read(self, config: RankerConfig, progress: Progress | None = None) -> Inputs:
+        """The inputs as files are now.
+
+        Raises:
+            ImageError: no image at all can be read.
+            RankerError: features are needed and the catalog has none, or the other way round.
+        """
+        if self._kept is None or self._looks(self._kept.absent) != self._looked:
+            kept = _read(self._catalog, config, self._cache, progress)
+            self._kept, self._looked = kept, self._looks(kept.absent)
+        return self._kept
+
+    def _looks(self, rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
+        return [_look(self._catalog.raw_path(int(row))) for row in rows]
+
+
+def missing_files(catalog: Catalog, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the rows whose file is gone or empty; one look at each, nothing is read."""
+    if catalog.kind != "files":
+        return rows[:0]
+    gone = [row for row in rows.tolist() if _look(catalog.raw_path(row))[:1] in ((), (0,))]
+    return np.array(gone, dtype=np.int64)
+
+
+def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progress | None) -> Inputs:
+    from steelyard.ranker.model import ranker_inputs
+
+    failures: dict[int, ImageError] = {}
+    while True:
+        present = np.setdiff1d(np.arange(len(catalog)), list(failures))
+        part = catalog if not failures else catalog.subset(present)
+        try:
+            found = ranker_inputs(part, config, cache=cache, progress=progress)
+            break
+        except UnreadableImages as error:
+            # All others are in the cache by now; only a file that vanishes meanwhile brings us here again.
+            failures |= {int(present[position]): reason for position, reason in error.failures}
+            if len(failures) == len(catalog):
+                raise
+    if not failures:
+        return Inputs(found, np.empty(0, dtype=np.int64))
+    rows = np.zeros((len(catalog), *found.shape[1:]), dtype=found.dtype)
+    rows[present] = found
+    absent = sorted(failures)
+    reasons = tuple(f"{catalog.paths[row]} ({failures[row].reason})" for row in absent)
+    return Inputs(rows, np.array(absent, dtype=np.int64), reasons)
+
+
+def _look(path: Path | None) -> tuple[int, ...]:
+    """Size and times of a file: they change when it is put back, mended, or allowed to be read."""
+    if path is None:
+        return (1,)
+    try:
+        seen = path.stat()
+    except OSError:
+        return ()
+    return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
