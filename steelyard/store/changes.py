@@ -6,6 +6,10 @@ must not undo what somebody else did in between. So the id is written in the tra
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -14,55 +18,76 @@ from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError
 from steelyard.store.schema import changes
 
-__all__ = ["ChangeTable", "claim"]
+__all__ = ["Change", "ChangeTable"]
 
 
-def claim(
-    database: Database, connection: Connection, change: str | None, actor: str, what: str, at: float
-) -> bool:
-    """Whether a change is still to be made; from now on it is not.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change as its client names it.
 
-    Args:
-        database: open.
-        connection: of the transaction that makes the change.
-        change: its id; None is always to be made.
-        actor: who makes it.
-        what: what it is, so that an id used for something else is noticed.
-        at: when.
-
-    Raises:
-        ConflictError: the id was used for another change.
+    Attributes:
+        first: whether it is to be made now; False when it was made before and only the reply is wanted.
+        at: when it was made.
     """
-    if change is None:
-        return True
-    values = {"id": fields.client_id(change), "actor": actor, "what": what, "at": at}
-    # PostgreSQL waits here for a transaction that has just written the same id, and then finds it.
-    insert = database._insert(changes).values(values).on_conflict_do_nothing().returning(changes.c.id)
-    if connection.execute(insert).first() is not None:
-        return True
-    _check(connection, change, actor, what)
-    return False
 
-
-def _check(connection: Connection, change: str, actor: str, what: str) -> bool:
-    found = connection.execute(
-        sa.select(changes.c.actor, changes.c.what).where(changes.c.id == change)
-    ).one_or_none()
-    if found is not None and (found.actor != actor or found.what != what):
-        raise ConflictError(f"the id {change} was used for another change; make a new id for a new change")
-    return found is not None
+    first: bool
+    at: float
 
 
 class ChangeTable(Database):
-    """Methods about changes that happen outside the database: files, the configuration."""
+    """Methods about changes."""
 
-    def changed(self, change: str | None, actor: str, what: str) -> bool:
-        """Whether a change was made already.
+    @contextmanager
+    def change(self, id: str | None, actor: str, what: str, *, now: float | None = None) -> Iterator[Change]:
+        """Make a change once: all calls inside are one transaction, which the change's id is part of.
+
+        Args:
+            id: made by the client; None is always to be made.
+            actor: who makes it.
+            what: what it is, so that an id used for something else is noticed.
+            now: seconds since 1970; None asks the database.
 
         Raises:
             ConflictError: the id was used for another change.
+
+        Example:
+            with store.change(key, "ada", "add annotator mo") as change:
+                if change.first:
+                    store.add_annotator("mo")
+                    store.audit("ada", "annotator added", {"name": "mo"})
         """
-        if change is None:
-            return False
+        with self._together() as connection:
+            at = self._clock(connection, now)
+            if id is None or _claim(self, connection, id, actor, what, at):
+                yield Change(True, at)
+            else:
+                yield Change(False, _made(connection, id, actor, what) or at)
+
+    def change_made(self, id: str | None, actor: str, what: str) -> float | None:
+        """When a change was made, or None; for one that takes too long to be a transaction. Errors as in `change`."""
+        if id is None:
+            return None
         with self._reading() as connection:
-            return _check(connection, fields.client_id(change), actor, what)
+            return _made(connection, fields.client_id(id), actor, what)
+
+
+def _claim(database: Database, connection: Connection, id: str, actor: str, what: str, at: float) -> bool:
+    """Write the id of a change, unless it is there."""
+    values = {
+        "id": fields.client_id(id),
+        "actor": fields.name(actor),
+        "what": fields.text(what, "a change"),
+        "at": at,
+    }
+    # PostgreSQL waits here for a transaction that has just written the same id, and then finds it.
+    insert = database._insert(changes).values(values).on_conflict_do_nothing().returning(changes.c.id)
+    return connection.execute(insert).first() is not None
+
+
+def _made(connection: Connection, id: str, actor: str, what: str) -> float | None:
+    found = connection.execute(sa.select(changes).where(changes.c.id == id)).one_or_none()
+    if found is None:
+        return None
+    if (found.actor, found.what) != (actor, what):
+        raise ConflictError(f"the id {id} was used for another change; make a new id for a new change")
+    return float(found.at)

@@ -188,6 +188,9 @@ class Database:
         self._pid = os.getpid()
         # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
         self._writer = threading.Lock()
+        self._running = (
+            threading.local()
+        )  # the transaction that this thread's calls belong to, if `_together` began one
         self._ahead, self._asked = 0.0, -math.inf  # the server's clock against ours, and when it was asked
         self._known: set[str] = (
             set()
@@ -210,7 +213,21 @@ class Database:
             yield connection
 
     @contextmanager
+    def _together(self) -> Iterator[Connection]:
+        """One transaction for all calls of this thread inside it: they are kept together or not at all."""
+        with self._writing() as connection:
+            self._running.connection = connection
+            try:
+                yield connection
+            finally:
+                self._running.connection = None
+
+    @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Connection]:
+        if (running := getattr(self._running, "connection", None)) is not None:
+            with wrapped_errors(self._engine):
+                yield running
+            return
         if self._pid != os.getpid():
             # A connection must not be used on both sides of a fork; the child starts with none.
             self._engine.dispose(close=False)

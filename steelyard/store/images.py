@@ -12,7 +12,6 @@ from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
 from steelyard.store.audit import append_audit
-from steelyard.store.changes import claim
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
 from steelyard.store.pairs import lock_pairs, settle
@@ -93,40 +92,27 @@ class ImageTable(Database):
         with self._reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(images)).scalar_one())
 
-    def exclude_image(
-        self, id: str, by: str, reason: str = "", *, change: str | None = None, now: float | None = None
-    ) -> None:
+    def exclude_image(self, id: str, by: str, reason: str = "", *, now: float | None = None) -> None:
         """Take an image out: its pairs are asked no more. What was answered stays in the log.
 
         Excluding it again changes nothing.
 
-        Args:
-            id: of the image.
-            by: who does it.
-            reason: why.
-            change: made by the client; the same change sent again does nothing, even when somebody else has put the
-                image back meanwhile.
-            now: seconds since 1970; None asks the database.
+        Raises:
+            UnknownRecordError: no image has this id.
+        """
+        self._set_excluded(id, fields.name(by), fields.text(reason, "the reason"), now, excluded=True)
+
+    def include_image(self, id: str, by: str, *, now: float | None = None) -> None:
+        """Put an excluded image back.
 
         Raises:
             UnknownRecordError: no image has this id.
-            ConflictError: `change` was used for something else.
         """
-        self._set_excluded(id, by, fields.text(reason, "the reason"), change, now, excluded=True)
+        self._set_excluded(id, fields.name(by), "", now, excluded=False)
 
-    def include_image(self, id: str, by: str, *, change: str | None = None, now: float | None = None) -> None:
-        """Put an excluded image back; arguments and errors as in `exclude_image`."""
-        self._set_excluded(id, by, "", change, now, excluded=False)
-
-    def _set_excluded(
-        self, id: str, by: str, reason: str, change: str | None, now: float | None, *, excluded: bool
-    ) -> None:
-        fields.name(by)
+    def _set_excluded(self, id: str, by: str, reason: str, now: float | None, *, excluded: bool) -> None:
         with self._writing() as connection:
             at = self._clock(connection, now)
-            what = f"{'exclude' if excluded else 'include'} image {id}"
-            if not claim(self, connection, change, by, what, at):
-                return
             leaving = Leaving(connection, {id})
             lock_pairs(connection, leaving.pairs, missing_ok=True)
             if excluded:

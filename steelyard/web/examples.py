@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,6 +49,12 @@ class Examples:
     def rows(self) -> set[int]:
         """Catalog rows of all examples, shown or left out."""
         return {row for rows in self._by_grade() for row in rows}
+
+    def related(self, rows: Sequence[int]) -> set[int]:
+        """Of some rows, those that are examples or show the same patient as one."""
+        groups, examples = self.study.catalog.groups, self.rows()
+        patients = {groups[row] for row in examples} - {""} if groups is not None else set()
+        return {r for r in rows if r in examples or (groups is not None and groups[r] in patients)}
 
     def _by_grade(self) -> list[list[int]]:
         names = self.study.grade_names

@@ -170,13 +170,21 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
 
 
 def _worth_grading(web: Web, count: int) -> list[int]:
-    """Rows whose grade would help most, in an order that says nothing: they come in the order of their scores."""
-    examples = web.examples.rows()
-    with web.asker.lock:
-        ids = web.study.suggest_grading(count + len(examples))
-    rows = [row for row in web.study.catalog.rows_of(ids).tolist() if row not in examples]
+    """Rows whose grade would help most, in an order that says nothing: they are chosen in the order of their scores.
+
+    Patients of an example come last: beside their images it is left out, and what is missing would tell whose they are.
+    """
+    n, images = count, len(web.study.catalog)
+    while True:
+        with web.asker.lock:
+            found = web.study.catalog.rows_of(web.study.suggest_grading(n)).tolist()
+        related = web.examples.related(found)
+        rows = [row for row in found if row not in related]
+        if len(rows) >= count or n >= images:
+            break
+        n = min(2 * n + len(related), images)
     np.random.default_rng().shuffle(rows)
-    return rows
+    return rows + sorted(related - web.examples.rows(), key=lambda row: web.ids.at(row))
 
 
 @router.post(

@@ -14,7 +14,7 @@ from steelyard.pairs import Answer
 from steelyard.store.records import Image
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
-from steelyard.web.api.schema.fields import ImageId
+from steelyard.web.api.schema.fields import ChangeId, ImageId
 from steelyard.web.api.schema.images import (
     ImageChange,
     ImageInfo,
@@ -145,14 +145,18 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     )  # fmt: skip
 
 
-@router.patch("/images/{id}", tags=["images"], status_code=204, responses=responses(401, 403, 404, 422, 503))
-def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead) -> None:
+@router.patch(
+    "/images/{id}", tags=["images"], status_code=204, responses=responses(401, 403, 404, 409, 422, 503)
+)
+def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead, key: ChangeId = None) -> None:
     """Take an image out of the study, or back in. Answers about it stay in the log."""
     content = web.content(id)
-    if body.excluded:
-        web.store.exclude_image(content, who.name, body.reason)
-    else:
-        web.store.include_image(content, who.name)
+    what = f"{'exclude' if body.excluded else 'include'} image {content}"
+    with web.store.change(key, who.name, what) as change:
+        if change.first and body.excluded:
+            web.store.exclude_image(content, who.name, body.reason)
+        elif change.first:
+            web.store.include_image(content, who.name)
     web.asker.changed()
 
 

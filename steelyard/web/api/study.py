@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse
 
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
+from steelyard.web.api.schema.fields import ChangeId
 from steelyard.web.api.schema.study import AuditEntryOut, AuditList, Backup, StudyChange, StudyInfo
 from steelyard.web.context import Admin, Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
@@ -55,13 +56,15 @@ def get_study(web: WebOf, who: Anyone) -> StudyInfo:
 def change_study(
     body: StudyChange, web: WebOf, who: Admin,
     if_match: Annotated[str | None, Header(description="`etag` of the version you changed.")] = None,
+    key: ChangeId = None,
 ) -> StudyInfo:  # fmt: skip
     """Other wording or another number of raters. With `If-Match`, refused when somebody else was quicker."""
-    with web.changing:
-        now = study_info(web).etag
-        if if_match is not None and if_match.strip().removeprefix("W/").strip('"') not in (now, "*"):
-            raise Problem(412, "Somebody else changed the study meanwhile; reload and look at it again.")
-        page = body.model_dump(exclude_none=True, exclude={"raters"})
+    asked = body.model_dump(exclude_none=True)
+    what = f"study changed {hashlib.blake2b(json.dumps(asked).encode(), digest_size=12).hexdigest()}"
+    with web.changing, web.store.change(key, who.name, what) as change:
+        if not change.first:
+            return study_info(web)
+        page = {name: value for name, value in asked.items() if name != "raters"}
         if "grades" in page:
             known = web.scores.grades()
             if len(known) and int(known.max()) >= len(page["grades"]):
@@ -71,8 +74,16 @@ def change_study(
                 )
             page["grades"] = tuple(page["grades"])
         ask = {} if body.raters is None else {"raters": body.raters}
-        web.configure(web.study.config.with_changes(page=page, ask=ask))
-        web.store.audit(who.name, "study changed", body.model_dump(exclude_none=True))
+        wanted = web.study.config.with_changes(page=page, ask=ask)
+        current = if_match is None or if_match.strip().removeprefix("W/").strip('"') in (
+            study_info(web).etag,
+            "*",
+        )
+        # What is so already contradicts nobody: the file may have been written and the rest not.
+        if not current and wanted != web.study.config:
+            raise Problem(412, "Somebody else changed the study meanwhile; reload and look at it again.")
+        web.configure(wanted)
+        web.store.audit(who.name, "study changed", asked)
         return study_info(web)
 
 
@@ -122,14 +133,28 @@ def export(
 
 
 @router.post("/backup", status_code=201, responses=responses(401, 403, 409, 422, 503))
-def backup(web: WebOf, who: Admin) -> Backup:
+def backup(web: WebOf, who: Admin, key: ChangeId = None) -> Backup:
     """Write store, configuration, catalog and newest model to one file in the study's `backups` folder, while it is in use."""
     from steelyard.rescue import backup_study
 
     with web.changing:
-        made = backup_study(web.study.folder)
-    web.store.audit(who.name, "backup made", {"file": made.path.name})
-    return Backup(file=f"backups/{made.path.name}", bytes=made.bytes)
+        # It takes too long for one transaction: nobody could answer meanwhile.
+        before = web.store.change_made(key, who.name, "backup made")
+        file = None if before is None else _backup_of(web, before)
+        if file is None or not (web.study.folder / "backups" / file).is_file():
+            file = backup_study(web.study.folder).path.name
+            with web.store.change(key, who.name, "backup made") as change:
+                if change.first:
+                    web.store.audit(who.name, "backup made", {"file": file}, now=change.at)
+        return Backup(file=f"backups/{file}", bytes=(web.study.folder / "backups" / file).stat().st_size)
+
+
+def _backup_of(web: Web, at: float) -> str | None:
+    """The file that a change at some time made."""
+    for entry in web.store.latest_audit(1000):
+        if entry.at == at and entry.action == "backup made":
+            return str(entry.detail["file"])
+    return None
 
 
 @router.get(

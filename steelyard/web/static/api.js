@@ -1,6 +1,7 @@
 // Talking to /api/v1: one function, one kind of error.
 
 import { page } from "./page.js";
+import { uuid } from "./uuid.js";
 
 /** A problem document (RFC 9457), or a network that did not answer (status 0). */
 export class Problem extends Error {
@@ -16,15 +17,35 @@ export class Problem extends Error {
   }
 }
 
+const WAITS = [500, 1500, 4000]; // ms; who changes something waits for it
+
 /**
  * Send a request and give its JSON (or null for none).
+ *
+ * A change has a name made here, and is sent again by that name when the reply was lost: the server makes it once.
+ * @param {{ once?: boolean }} options once: whoever calls tries again by themselves (answers in the queue, pairs to show)
  * @throws {Problem}
  */
-export async function call(method, path, { body, form, etag, keepalive = false, again = false } = {}) {
+export async function call(method, path, { once = false, ...options } = {}) {
+  if (method === "GET") return send(method, path, options);
+  const key = uuid();
+  for (const wait of once || options.keepalive ? [] : WAITS) {
+    try {
+      return await send(method, path, { ...options, key });
+    } catch (problem) {
+      if (!problem.passing || problem.status === 429) throw problem;
+      await new Promise((resolve) => { setTimeout(resolve, wait); });
+    }
+  }
+  return send(method, path, { ...options, key });
+}
+
+async function send(method, path, { body, form, etag, key, keepalive = false, again = false } = {}) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRF-Token"] = page.csrf ?? "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (etag) headers["If-Match"] = etag;
+  if (key) headers["Idempotency-Key"] = key;
   let response;
   try {
     response = await fetch(`/api/v1${path}`, {
@@ -40,7 +61,7 @@ export async function call(method, path, { body, form, etag, keepalive = false, 
     if (problem.code === "csrf" && !again) {
       // Signed in again in another tab: the session is new, and so is its token.
       page.csrf = (await call("GET", "/me")).csrf;
-      return call(method, path, { body, form, etag, keepalive, again: true });
+      return send(method, path, { body, form, etag, key, keepalive, again: true });
     }
     throw new Problem(response.status, problem.title ?? `Error ${response.status}`, problem.detail);
   }

@@ -8,7 +8,7 @@ import { percent } from "./format.js";
 import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { all, announce, element, memory, one, page } from "./page.js";
-import { uuid } from "./queue.js";
+import { uuid } from "./uuid.js";
 import { Viewer } from "./viewer.js";
 
 const UNDO = 50;
@@ -37,7 +37,7 @@ function answeredHere() {
 const feed = new Feed(
   async (count) => {
     const asked = desk.moment();
-    const reply = await call("POST", "/pairs/lease", { body: { count } });
+    const reply = await call("POST", "/pairs/lease", { body: { count }, once: true });
     desk.settle(reply.answered, reply.wanted, asked);
     const items = reply.pairs.map((pair) => new Item(pair, [pair.left, pair.right]));
     return { items, state: reply.state };

@@ -9,7 +9,7 @@ import { percent } from "./format.js";
 import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { all, announce, element, memory, one, page } from "./page.js";
-import { uuid } from "./queue.js";
+import { uuid } from "./uuid.js";
 import { Viewer } from "./viewer.js";
 
 const desk = new Desk("grade");
@@ -166,7 +166,7 @@ async function review(given) {
     ...found.below.map((id) => picture(id, "a little less severe, says the model")),
     element("img", { class: "it", src: pixels(given.record.id, "thumb"), alt: "the image you graded before" }),
     ...found.above.map((id) => picture(id, "a little more severe, says the model")),
-    element("span", {}, `Before, you said ${page.grades[given.grade].name}; beside it its neighbours in the model’s order. That grade stands now.`),
+    element("span", {}, `You said ${page.grades[given.grade].name}; neighbours in the model’s order. It stands.`),
   );
 }
 

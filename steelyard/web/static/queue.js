@@ -2,15 +2,6 @@
 // on, so a closed tab, a crash or a dead network loses nothing; each carries an id made here, so the server takes
 // it once however often it arrives.
 
-/** A random UUID (version 4); `crypto.randomUUID` is missing where the page is served without TLS. */
-export function uuid() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  const hex = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
-}
-
 /**
  * A durable, ordered queue of events.
  *

@@ -101,7 +101,7 @@ async function place(file) {
   const data = new FormData();
   data.append("file", file);
   try {
-    const found = await call("POST", "/place", { form: data });
+    const found = await call("POST", "/place", { form: data, once: true });
     const scores = axis.sorted;
     one("#placed-text").textContent = `It falls at rank ${number(found.rank)} of ${number(found.total)}: score ${score(found.score)} (95 %: ${score(found.low)} to ${score(found.high)}). It was not added to the study.`;
     wall.setNear([...found.below, ...found.above].map((n) => n.id));

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-__all__ = ["ImageId", "In", "Name", "RowId", "Seconds", "Text", "Uuid", "printable"]
+__all__ = ["ChangeId", "ImageId", "In", "Name", "RowId", "Seconds", "Text", "Uuid", "printable"]
 
 
 def printable(text: str) -> str:
@@ -22,6 +23,13 @@ Uuid = Annotated[
     str,
     StringConstraints(
         pattern=r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
+    ),
+]
+ChangeId = Annotated[
+    Uuid | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Your name for this change: sent again with it, the change is not made twice.",
     ),
 ]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(printable)]
