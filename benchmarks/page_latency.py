@@ -49,7 +49,8 @@ def main() -> None:
     with web_study.Server(study) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(f"{server.url}/compare")
+        page.goto(server.link)
+        page.wait_for_url("**/compare")
         page.wait_for_function("() => document.querySelectorAll('.stage img.now').length === 2")
         page.wait_for_timeout(2000)
         page.evaluate(LISTEN)

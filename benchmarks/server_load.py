@@ -102,7 +102,7 @@ def main() -> None:
             if f"load-{k}" not in known:
                 study.store.add_annotator(f"load-{k}")
             tokens.append(new_secret())
-            study.store.add_token(digest(tokens[-1]), f"load-{k}", "load")
+            study.store.add_token(digest(tokens[-1]), f"load-{k}", "load", mode="local")
         study.propose(options.people * 6)  # as after a few minutes of work: a buffer is up
 
     out = options.folder / "locust.json"

@@ -69,7 +69,9 @@ class Server:
             [sys.executable, "-c", code, str(study)], stdout=subprocess.PIPE, text=True
         )
         assert self._child.stdout is not None
-        self.url = self._child.stdout.readline().strip().split(": ", 1)[1].rstrip("/")
+        # “colon: http://127.0.0.1:8765/login#key=…”
+        self.link = self._child.stdout.readline().strip().split(": ", 1)[1]
+        self.url = self.link.partition("/login")[0]
         for _ in range(600):
             try:
                 httpx.get(f"{self.url}/api/v1/me")

@@ -113,11 +113,32 @@ def serve(
         str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8765,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Certificate, to speak TLS without a proxy.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Key of the certificate, if it is in another file.")
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS", help="Proxy (or network, 10.0.0.0/24) whose X-Forwarded-For is believed."
+        ),
+    ] = None,
+    auth_header: Annotated[
+        str, typer.Option(metavar="NAME", help="Header in which those proxies say who signed in there.")
+    ] = "",
+    auth_create: Annotated[
+        bool, typer.Option("--auth-create", help="Make annotators of people who are new to the study.")
+    ] = False,
 ) -> None:
     """Run the annotation page, the dashboard and the background trainer."""
     from steelyard.web.app import serve as run_server
 
-    run_server(study, host=host, port=port)
+    run_server(
+        study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
+        auth_header=auth_header, auth_create=auth_create,
+    )  # fmt: skip
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Annotators and how they prove who they are: only hashes are kept, and hashing is done elsewhere."""
+"""Annotators, their passwords and personal links: only hashes are kept, and hashing is done elsewhere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sqlalchemy.engine import Connection
 from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, UnknownRecordError
-from steelyard.store.records import Annotator, ApiToken, Role, Session
+from steelyard.store.records import Annotator, Role
 from steelyard.store.schema import annotators, api_tokens, sessions
 
-__all__ = ["AnnotatorTable", "ensure_annotators"]
+__all__ = ["AnnotatorTable", "ensure_annotators", "known_annotator"]
 
 
 class _Unset:
@@ -22,12 +22,10 @@ class _Unset:
 
 
 UNSET = _Unset()
-_USED_SECONDS = 60.0
-"""`last_used` of a token is written at most this often, so that reading does not become writing."""
 
 
 class AnnotatorTable(Database):
-    """Methods about annotators, sessions and tokens."""
+    """Methods about annotators."""
 
     def add_annotator(
         self,
@@ -36,6 +34,8 @@ class AnnotatorTable(Database):
         role: Role = "annotator",
         password_hash: str | None = None,
         link_hash: str | None = None,
+        link_expires: float | None = None,
+        link_once: bool = False,
         now: float | None = None,
     ) -> Annotator:
         """Make somebody known.
@@ -56,10 +56,12 @@ class AnnotatorTable(Database):
                 "role": fields.role(role),
                 "password_hash": password_hash,
                 "link_hash": link_hash,
+                "link_expires": fields.time(link_expires, "the end of a link"),
+                "link_once": link_once,
                 "active": True,
             }
             connection.execute(sa.insert(annotators).values(values))
-            return _annotator(connection, name)
+            return known_annotator(connection, name)
 
     def annotator(self, name: str) -> Annotator:
         """Somebody by name.
@@ -68,7 +70,7 @@ class AnnotatorTable(Database):
             UnknownRecordError: nobody has this name.
         """
         with self._reading() as connection:
-            return _annotator(connection, fields.text(name, "a name"))
+            return known_annotator(connection, fields.text(name, "a name"))
 
     def annotators(self) -> list[Annotator]:
         """Everybody, by name."""
@@ -76,10 +78,96 @@ class AnnotatorTable(Database):
             rows = connection.execute(sa.select(annotators).order_by(annotators.c.name)).mappings()
             return [Annotator(**row) for row in rows]
 
-    def annotator_by_link(self, link_hash: str) -> Annotator | None:
-        """The active annotator whose personal link has this hash, or None."""
-        query = sa.select(annotators).where(annotators.c.link_hash == link_hash, annotators.c.active)
+    def take_link(self, link_hash: str, *, now: float | None = None) -> Annotator | None:
+        """The active annotator whose personal link has this hash, or None: unknown, over, or used up.
+
+        A link that works once is used up by this call, whoever else tries it at the same moment.
+        """
+        valid = (annotators.c.link_hash == link_hash, annotators.c.active)
+        with self._writing() as connection:
+            in_time = sa.or_(
+                annotators.c.link_expires.is_(None), annotators.c.link_expires > self._clock(connection, now)
+            )
+            used_up = (
+                sa.update(annotators)
+                .where(*valid, in_time, annotators.c.link_once)
+                .values(link_hash=None, link_expires=None, link_once=False)
+                .returning(annotators.c.name)
+            )
+            name = connection.execute(used_up).scalar_one_or_none()
+            if name is None:
+                query = sa.select(annotators.c.name).where(*valid, in_time, sa.not_(annotators.c.link_once))
+                name = connection.execute(query).scalar_one_or_none()
+            return None if name is None else known_annotator(connection, name)
+
+    def set_link(
+        self, name: str, link_hash: str, *, expires: float | None = None, once: bool = False
+    ) -> Annotator:
+        """Give somebody a new personal link; an earlier one stops working.
+
+        Raises:
+            UnknownRecordError: nobody has this name.
+            ConflictError: the link is somebody else's.
+        """
+        return self._change(
+            name,
+            {
+                "link_hash": link_hash,
+                "link_expires": fields.time(expires, "the end of a link"),
+                "link_once": once,
+            },
+        )
+
+    def set_password(self, name: str, password_hash: str, *, keep: str | None = None) -> Annotator:
+        """Give somebody another password. Whatever else let them in ends: sessions, the link, tokens.
+
+        Args:
+            name: whose.
+            password_hash: the new one's.
+            keep: hash of the one session that goes on, that of whoever changes their own password.
+
+        Raises:
+            UnknownRecordError: nobody has this name.
+        """
+        with self._writing() as connection:
+            known_annotator(connection, name)
+            end_access(connection, name, self._clock(connection, None), keep=keep)
+            values = {
+                "password_hash": password_hash,
+                "link_hash": None,
+                "link_expires": None,
+                "link_once": False,
+            }
+            connection.execute(sa.update(annotators).where(annotators.c.name == name).values(values))
+            return known_annotator(connection, name)
+
+    def rehash_password(self, name: str, old: str, new: str) -> None:
+        """Keep the same password in a stronger form, unless it was changed meanwhile; nobody is signed out."""
+        with self._writing() as connection:
+            same = (annotators.c.name == name, annotators.c.password_hash == old)
+            connection.execute(sa.update(annotators).where(*same).values(password_hash=new))
+
+    def set_subject(self, name: str, subject: str) -> Annotator:
+        """Note who somebody is for the provider of sign-ons, if nothing is noted yet.
+
+        Raises:
+            UnknownRecordError: nobody has this name.
+            ConflictError: somebody else is noted, here or under another name.
+        """
+        with self._writing() as connection:
+            mine = (annotators.c.name == name, annotators.c.subject.is_(None))
+            connection.execute(
+                sa.update(annotators).where(*mine).values(subject=fields.text(subject, "a subject", most=600))
+            )
+            found = known_annotator(connection, name)
+            if found.subject != subject:
+                raise ConflictError(f"{name!r} belongs to somebody else at the provider of sign-ons")
+            return found
+
+    def annotator_by_subject(self, subject: str) -> Annotator | None:
+        """Who this is for the provider of sign-ons, active or not; None for nobody."""
         with self._reading() as connection:
+            query = sa.select(annotators).where(annotators.c.subject == subject)
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else Annotator(**row)
 
@@ -94,7 +182,7 @@ class AnnotatorTable(Database):
     ) -> Annotator:
         """Change what is given and leave the rest; None takes a password or link away.
 
-        Whoever is made inactive, or gets another password, is logged out everywhere.
+        Whoever is made inactive, or gets another role or password, is logged out everywhere.
 
         Raises:
             UnknownRecordError: nobody has this name.
@@ -106,119 +194,20 @@ class AnnotatorTable(Database):
         }
         if "role" in changes:
             fields.role(changes["role"])
+        if "link_hash" in changes:
+            changes |= {"link_expires": None, "link_once": False}
+        return self._change(name, changes)
+
+    def _change(self, name: str, changes: dict[str, Any]) -> Annotator:
         with self._writing() as connection:
-            _annotator(connection, name)
+            before = known_annotator(connection, name)
             if changes:
                 connection.execute(sa.update(annotators).where(annotators.c.name == name).values(changes))
-            if changes.get("active") is False or "password_hash" in changes:
+            # A session keeps nothing that is no longer so.
+            other_role = changes.get("role", before.role) != before.role
+            if changes.get("active") is False or "password_hash" in changes or other_role:
                 connection.execute(sa.delete(sessions).where(sessions.c.annotator == name))
-            return _annotator(connection, name)
-
-    def add_session(
-        self, token_hash: str, annotator: str, csrf: str, *, expires: float, now: float | None = None
-    ) -> None:
-        """Remember a login; sessions that are over are forgotten on the way.
-
-        Raises:
-            UnknownRecordError: nobody has this name.
-        """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            _annotator(connection, annotator)
-            connection.execute(sa.delete(sessions).where(sessions.c.expires <= at))
-            values = {
-                "token_hash": token_hash,
-                "annotator": annotator,
-                "csrf": csrf,
-                "created": at,
-                "expires": expires,
-            }
-            connection.execute(sa.insert(sessions).values(values))
-
-    def session(self, token_hash: str, *, now: float | None = None) -> Session | None:
-        """The login with this hash, or None: unknown, over, or its annotator is inactive."""
-        with self._reading() as connection:
-            row = connection.execute(_SESSION, {"token_hash": token_hash}).one_or_none()
-            if row is None or row[2] <= self._clock(connection, now):
-                return None
-        csrf, created, expires, *rest = row
-        return Session(Annotator(**dict(zip(annotators.c.keys(), rest, strict=True))), csrf, created, expires)
-
-    def extend_session(self, token_hash: str, *, expires: float) -> None:
-        """Let a login last until `expires`."""
-        with self._writing() as connection:
-            connection.execute(
-                sa.update(sessions).where(sessions.c.token_hash == token_hash).values(expires=expires)
-            )
-
-    def end_session(self, token_hash: str) -> None:
-        """Log out."""
-        with self._writing() as connection:
-            connection.execute(sa.delete(sessions).where(sessions.c.token_hash == token_hash))
-
-    def end_sessions(self, annotator: str) -> int:
-        """Log an annotator out everywhere; returns from how many places."""
-        with self._writing() as connection:
-            return connection.execute(sa.delete(sessions).where(sessions.c.annotator == annotator)).rowcount
-
-    def add_token(self, token_hash: str, annotator: str, label: str, *, now: float | None = None) -> ApiToken:
-        """Remember a token for machines.
-
-        Raises:
-            UnknownRecordError: nobody has this name.
-            ConflictError: the hash is known.
-        """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            _annotator(connection, annotator)
-            values = {
-                "token_hash": token_hash,
-                "annotator": annotator,
-                "label": fields.name(label, "a token's label"),
-                "created": at,
-            }
-            id = connection.execute(
-                sa.insert(api_tokens).values(values).returning(api_tokens.c.id)
-            ).scalar_one()
-        return ApiToken(id, annotator, label, at, None, None)
-
-    def token_owner(self, token_hash: str, *, now: float | None = None) -> Annotator | None:
-        """The active annotator to whom a token belongs, or None: unknown, revoked, or inactive."""
-        with self._reading() as connection:
-            row = connection.execute(_TOKEN_OWNER, {"token_hash": token_hash}).one_or_none()
-            at = self._clock(connection, now)
-        if row is None:
-            return None
-        id, last_used, *rest = row
-        if last_used is None or last_used < at - _USED_SECONDS:
-            with self._writing() as connection:
-                connection.execute(sa.update(api_tokens).where(api_tokens.c.id == id).values(last_used=at))
-        return Annotator(**dict(zip(annotators.c.keys(), rest, strict=True)))
-
-    def tokens(self, annotator: str | None = None) -> list[ApiToken]:
-        """Tokens, revoked ones included, oldest first."""
-        query = sa.select(*(c for c in api_tokens.c if c.name != "token_hash")).order_by(api_tokens.c.id)
-        if annotator is not None:
-            query = query.where(api_tokens.c.annotator == annotator)
-        with self._reading() as connection:
-            return [ApiToken(**row) for row in connection.execute(query).mappings()]
-
-    def revoke_token(self, id: int, *, now: float | None = None) -> None:
-        """Make a token worthless for ever.
-
-        Raises:
-            UnknownRecordError: no token has this number.
-        """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            known = 0 < id <= fields.LARGEST
-            if (
-                not known
-                or connection.execute(sa.select(api_tokens.c.id).where(api_tokens.c.id == id)).first() is None
-            ):
-                raise UnknownRecordError(f"there is no token {id}")
-            ended = sa.update(api_tokens).where(api_tokens.c.id == id, api_tokens.c.revoked.is_(None))
-            connection.execute(ended.values(revoked=at))
+            return known_annotator(connection, name)
 
 
 def ensure_annotators(connection: Connection, database: Database, names: Iterable[str], at: float) -> None:
@@ -231,7 +220,20 @@ def ensure_annotators(connection: Connection, database: Database, names: Iterabl
                 connection.execute(database._insert(annotators).values(values).on_conflict_do_nothing())
 
 
-def _annotator(connection: Connection, name: str) -> Annotator:
+def end_access(connection: Connection, name: str, at: float, *, keep: str | None = None) -> None:
+    """End the sessions (but one) and tokens of somebody."""
+    others = sa.delete(sessions).where(sessions.c.annotator == name)
+    connection.execute(others if keep is None else others.where(sessions.c.token_hash != keep))
+    valid = (api_tokens.c.annotator == name, api_tokens.c.revoked.is_(None))
+    connection.execute(sa.update(api_tokens).where(*valid).values(revoked=at))
+
+
+def known_annotator(connection: Connection, name: str) -> Annotator:
+    """Somebody by name, in a running transaction.
+
+    Raises:
+        UnknownRecordError: nobody has this name.
+    """
     row = connection.execute(sa.select(annotators).where(annotators.c.name == name)).mappings().one_or_none()
     if row is None:
         raise UnknownRecordError(f"there is no annotator {name!r}")
@@ -239,17 +241,3 @@ def _annotator(connection: Connection, name: str) -> Annotator:
 
 
 _KNOWN = sa.select(annotators.c.name).where(annotators.c.name.in_(sa.bindparam("names", expanding=True)))
-_SESSION = (
-    sa.select(sessions.c.csrf, sessions.c.created, sessions.c.expires, annotators)
-    .join(annotators, annotators.c.name == sessions.c.annotator)
-    .where(sessions.c.token_hash == sa.bindparam("token_hash"), annotators.c.active)
-)
-_TOKEN_OWNER = (
-    sa.select(api_tokens.c.id, api_tokens.c.last_used, annotators)
-    .join(annotators, annotators.c.name == api_tokens.c.annotator)
-    .where(
-        api_tokens.c.token_hash == sa.bindparam("token_hash"),
-        api_tokens.c.revoked.is_(None),
-        annotators.c.active,
-    )
-)

@@ -30,8 +30,8 @@ __all__ = [
     "write_dump",
 ]
 
-LEFT_OUT = frozenset({"sessions"})
-"""Tables that no backup holds: whoever has a copy should not be signed in with it."""
+LEFT_OUT = frozenset({"sessions", "attempts", "handshakes"})
+"""Tables that no backup holds: whoever has a copy should not be signed in with it, nor know who tried to."""
 
 FORMAT = 1
 _CHUNK = 5_000

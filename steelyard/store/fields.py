@@ -9,17 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
 from steelyard.store.errors import StoreError
-from steelyard.store.records import Role, Source
+from steelyard.store.records import Mode, Role, Scope, Source
 
 __all__ = [
     "LARGEST",
     "chunks",
     "client_id",
     "document",
+    "mode",
     "name",
     "number",
     "positive",
     "role",
+    "scope",
     "source",
     "text",
     "time",
@@ -121,6 +123,28 @@ def role(value: object) -> str:
     """
     if value not in get_args(Role):
         raise StoreError(f"a role is one of {', '.join(get_args(Role))}; not {value!r}")
+    return str(value)
+
+
+def mode(value: object) -> str:
+    """Whether people sign in.
+
+    Raises:
+        StoreError: something else.
+    """
+    if value not in get_args(Mode):
+        raise StoreError(f"a mode is one of {', '.join(get_args(Mode))}; not {value!r}")
+    return str(value)
+
+
+def scope(value: object) -> str:
+    """What a token is for.
+
+    Raises:
+        StoreError: something else.
+    """
+    if value not in get_args(Scope):
+        raise StoreError(f"the scope of a token is one of {', '.join(get_args(Scope))}; not {value!r}")
     return str(value)
 
 

@@ -24,8 +24,11 @@ __all__ = [
     "Comparison",
     "Grade",
     "GradeArrays",
+    "Handshake",
     "Image",
+    "KnownToken",
     "Leased",
+    "Mode",
     "Model",
     "NewComparison",
     "NewGrade",
@@ -35,6 +38,7 @@ __all__ = [
     "PairColumns",
     "Recorded",
     "Role",
+    "Scope",
     "Session",
     "Source",
     "StoredPair",
@@ -45,6 +49,10 @@ __all__ = [
 Role = Literal["annotator", "lead", "admin"]
 Source = Literal["page", "api", "import", "virtual", "import:page", "import:api", "import:virtual"]
 """How an answer came into this study; `import:page` came by a file, in which it was an answer of the page."""
+Mode = Literal["login", "local"]
+"""Whether people sign in, or one person works at this machine. What was made in one is worth nothing in the other."""
+Scope = Literal["read", "answer", "full"]
+"""What a token is for: reading, answering as an annotator does, or everything that its owner may do."""
 
 
 def new_id() -> str:
@@ -430,7 +438,13 @@ class TrainerState:
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """Somebody who answers. Without a password and a link nobody can log in under the name."""
+    """Somebody who answers. Without a password, a link or a subject nobody can log in under the name.
+
+    Attributes:
+        link_expires: when the personal link ends; None never.
+        link_once: whether the link works once.
+        subject: who this is for the provider of sign-ons (OIDC), or None.
+    """
 
     name: str
     role: Role
@@ -438,6 +452,9 @@ class Annotator:
     created: float
     password_hash: str | None = field(default=None, repr=False)
     link_hash: str | None = field(default=None, repr=False)
+    link_expires: float | None = None
+    link_once: bool = False
+    subject: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +477,26 @@ class ApiToken:
     created: float
     last_used: float | None
     revoked: float | None
+    mode: Mode = "login"
+    scope: Scope = "full"
+    expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """A token that is valid now: whose it is and what it is for."""
+
+    annotator: Annotator
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """A sign-on that began here and comes back from the provider."""
+
+    nonce: str = field(repr=False)
+    verifier: str = field(repr=False)
+    back: str
 
 
 @dataclass(frozen=True, slots=True)

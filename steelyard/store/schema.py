@@ -4,8 +4,9 @@
             │         └─ comparisons      the log of answers: append-only, guarded by triggers
             ├─ grades                     the log of grades: likewise
             └─ grade_leases               who was handed an image to grade, and whether its neighbours were shown
-    annotators ─┬─ sessions
+    annotators ─┬─ sessions               logins, known by the hash of their cookie
                 └─ api_tokens
+    attempts                              tries to sign in of the last hour; handshakes: sign-ons under way (OIDC)
     models · trainer (one lease) · audit (append-only) · settings · changes (made once)
 
 `row` is the catalog row of an image and its key here; the content hash `id` is what files and exports carry. Times are UTC
@@ -22,11 +23,13 @@ __all__ = [
     "WITHDRAWN",
     "annotators",
     "api_tokens",
+    "attempts",
     "audit",
     "changes",
     "comparisons",
     "grade_leases",
     "grades",
+    "handshakes",
     "images",
     "metadata",
     "models",
@@ -98,7 +101,11 @@ annotators = sa.Table(
     sa.Column("password_hash", sa.Text),
     sa.Column("link_hash", sa.Text),
     sa.Column("active", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("link_expires", Time),
+    sa.Column("link_once", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("subject", sa.Text),
     sa.Index("ix_annotators_link_hash", "link_hash", unique=True),
+    sa.Index("ix_annotators_subject", "subject", unique=True),
 )
 
 pairs = sa.Table(
@@ -238,6 +245,8 @@ sessions = sa.Table(
     sa.Column("csrf", sa.Text, nullable=False),
     sa.Column("created", Time, nullable=False),
     sa.Column("expires", Time, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False, server_default="login"),
+    sa.Column("used", Time, nullable=False, server_default="0"),
     sa.Index("ix_sessions_annotator", "annotator"),
 )
 
@@ -251,9 +260,38 @@ api_tokens = sa.Table(
     sa.Column("created", Time, nullable=False),
     sa.Column("last_used", Time),
     sa.Column("revoked", Time),
+    sa.Column("mode", sa.Text, nullable=False, server_default="login"),
+    sa.Column("scope", sa.Text, nullable=False, server_default="full"),
+    sa.Column("expires", Time),
     sa.UniqueConstraint("token_hash"),
     sa.Index("ix_api_tokens_annotator", "annotator"),
     sqlite_autoincrement=True,
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    _key("id"),
+    sa.Column("at", Time, nullable=False),
+    sa.Column("name_hash", sa.Text, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("device", sa.Text),
+    sa.Column("known", sa.Boolean, nullable=False),
+    sa.Index("ix_attempts_name_hash", "name_hash"),
+    sa.Index("ix_attempts_address", "address"),
+    sa.Index("ix_attempts_at", "at"),
+    sqlite_autoincrement=True,
+)
+
+handshakes = sa.Table(
+    "handshakes",
+    metadata,
+    sa.Column("state_hash", sa.Text, primary_key=True),
+    sa.Column("browser_hash", sa.Text, nullable=False),
+    sa.Column("nonce", sa.Text, nullable=False),
+    sa.Column("verifier", sa.Text, nullable=False),
+    sa.Column("back", sa.Text, nullable=False),
+    sa.Column("expires", Time, nullable=False),
 )
 
 audit = sa.Table(

@@ -9,6 +9,7 @@ from types import TracebackType
 from steelyard.store import soundness
 from steelyard.store.annotators import AnnotatorTable
 from steelyard.store.answers import AnswerTable
+from steelyard.store.attempts import AttemptTable
 from steelyard.store.audit import AuditLog
 from steelyard.store.backup import copy_sqlite
 from steelyard.store.chain import Head
@@ -24,6 +25,7 @@ from steelyard.store.importing import ImportTable
 from steelyard.store.leases import LeaseTable
 from steelyard.store.opening import prepare
 from steelyard.store.pairs import PairTable
+from steelyard.store.sessions import SessionTable
 from steelyard.store.trainer import TrainerTable
 
 __all__ = ["Store"]
@@ -40,6 +42,8 @@ class Store(
     GradeLeases,
     TrainerTable,
     AnnotatorTable,
+    SessionTable,
+    AttemptTable,
     AuditLog,
     ChangeTable,
     Evidence,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import html
 import os
+import shutil
 import signal
+import ssl
 import sys
+import tempfile
 import threading
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,13 +27,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from steelyard.errors import StudyError
+from steelyard.errors import ConfigError, StudyError
 from steelyard.study import Study
 from steelyard.web import pages, problems
+from steelyard.web.access import Access, read_access
 from steelyard.web.api import answers, images, people, progress
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
 from steelyard.web.context import Web
+from steelyard.web.proxies import Proxied
 from steelyard.web.requests import Requests
 from steelyard.web.security import ETags, Guard, is_loopback
 from steelyard.web.trainer import TrainerProcess
@@ -46,17 +54,25 @@ class _Forever(StaticFiles):
 
 
 def create_app(
-    study: Study, *, login: bool = False, hosts: Sequence[str] = (), apart: bool = False
+    study: Study,
+    *,
+    login: bool = False,
+    hosts: Sequence[str] = (),
+    apart: bool = False,
+    access: Access | None = None,
 ) -> FastAPI:
     """The whole app for one study. It never imports torch.
 
     Args:
         study: open; whoever opened it closes it.
-        login: whether everybody has to sign in. Without it, only requests to this very machine are answered.
+        login: whether everybody has to sign in. Without it, only requests to this very machine are answered, and only
+            those of whoever has the key of this start (`app.state.web.accounts.key`).
         hosts: names the server answers to; empty takes any when people sign in.
         apart: choose pairs in a process of their own instead of a thread, as a server for many does.
+        access: all about how people get in, instead of `login`.
     """
-    web = Web(study, login=login, apart=apart)
+    access = access or Access(login=login)
+    web = Web(study, access=access, apart=apart)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -85,7 +101,8 @@ def create_app(
     app.add_middleware(problems.Unexpected)
     app.add_middleware(ETags)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    app.add_middleware(Guard, local=not login, hosts=hosts)
+    app.add_middleware(Guard, local=not access.login, hosts=hosts, tls=access.tls)
+    app.add_middleware(Proxied, access=access)
     app.add_middleware(Requests)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
@@ -118,19 +135,22 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def first_link(study: Study) -> str | None:
     """Where everybody has to sign in and nobody can yet: the path of a personal link for a first admin."""
+    now = time.time()
     able = [
         a
         for a in study.store.annotators()
-        if a.active and a.role == "admin" and (a.password_hash or a.link_hash)
+        if a.active
+        and a.role == "admin"
+        and (a.password_hash or a.subject or (a.link_hash and (a.link_expires or now + 1) > now))
     ]
     if able:
         return None
     secret = new_secret()
-    names = {a.name for a in study.store.annotators()}
-    if "admin" in names:
-        study.store.set_annotator("admin", role="admin", active=True, link_hash=digest(secret))
-    else:
-        study.store.add_annotator("admin", role="admin", link_hash=digest(secret))
+    if "admin" not in {a.name for a in study.store.annotators()}:
+        study.store.add_annotator("admin", role="admin")
+    study.store.set_annotator("admin", role="admin", active=True)
+    # It works once: whoever comes by it signs in, or asks for a password, before anybody who finds it later.
+    study.store.set_link("admin", digest(secret), once=True)
     study.store.audit("server", "first admin link made")
     return f"/login#link={secret}"
 
@@ -143,6 +163,11 @@ def serve(
     *,
     login: bool | None = None,
     hosts: Sequence[str] = (),
+    proxies: Sequence[str] = (),
+    auth_header: str = "",
+    auth_create: bool = False,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
     train: bool = True,
     say: Callable[[str], None] | None = None,
 ) -> None:
@@ -156,37 +181,55 @@ def serve(
         login: make people sign in on this machine's own address too (behind a proxy); the environment variable
             STEELYARD_LOGIN=1 does the same.
         hosts: names the server answers to, STEELYARD_HOSTS=a,b does the same; empty takes any when people sign in.
+        proxies: addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are believed (STEELYARD_PROXIES).
+        auth_header: in which those proxies name who signed in there (STEELYARD_AUTH_HEADER).
+        auth_create: make annotators of people whom the proxy knows and the study does not (STEELYARD_AUTH_CREATE=1).
+        tls_cert: certificate (chain) in PEM, to speak TLS without a proxy.
+        tls_key: its key, if it is not in the same file.
         train: start a trainer process; False where `steelyard worker` runs elsewhere.
         say: where a line for the person at the terminal goes; stderr by default.
 
     Raises:
         StudyError: there is no study, the address is taken, or login was turned off for an address others reach.
+        ConfigError: proxies, header or certificate cannot be used.
     """
     import uvicorn
 
     tell = say or (lambda text: print(text, file=sys.stderr, flush=True))
     local = is_loopback(host)
-    if login is None:
-        login = not local or os.environ.get("STEELYARD_LOGIN", "") not in ("", "0")
-    if not login and not local:
+    tls = _certificate(tls_cert, tls_key)
+    access = read_access(
+        login=login, local=local, proxies=proxies, header=auth_header, create=auth_create, tls=bool(tls)
+    )
+    if not access.login and not local:
         raise StudyError(f"people must sign in where others can reach the page; {host} is not 127.0.0.1")
     names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
     with Study.open(study_folder) as study:
-        app = create_app(study, login=login, hosts=names, apart=True)
+        app = create_app(study, hosts=names, apart=True, access=access)
         config = uvicorn.Config(
             app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
             timeout_graceful_shutdown=5, timeout_keep_alive=30,
+            proxy_headers=False,  # it would believe every program of this machine; see proxies.py
+            **tls,
         )  # fmt: skip
         try:
             socket = config.bind_socket()
         except SystemExit:
             raise StudyError(f"cannot listen on {host}:{port}; is it taken? choose another --port") from None
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{socket.getsockname()[1]}"
-        link = first_link(study) if login else None
+        scheme = "https" if tls else "http"
+        address = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{socket.getsockname()[1]}"
+        link = first_link(study) if access.login else f"/login#key={app.state.web.accounts.key}"
         tell(f"{study.config.name}: {address}{link or '/'}")
-        if link:
-            tell("This link signs in the first admin; it is shown once. Press Ctrl+C to stop.")
+        if not access.login:
+            tell("Open this link: its key keeps the machine's other users out. Press Ctrl+C to stop.")
+        elif link:
+            tell("This link signs in the first admin; it works once. Press Ctrl+C to stop.")
+        if not local and not tls:
+            tell(
+                "Warning: served to others over plain HTTP, so whoever listens on the network reads answers and "
+                "sessions. Use --tls-cert and --tls-key, or a proxy with TLS (docs/operations.md)."
+            )
         # Requests are answered in threads; none should wait the usual 5 ms for another's turn with Python's lock.
         sys.setswitchinterval(0.001)
         # What is there now stays: looking through it for cycles would make everybody wait for a tenth of a second.
@@ -199,7 +242,7 @@ def serve(
         if trainer is not None:
             trainer.start()
         if open_browser:
-            threading.Timer(1.0, webbrowser.open, [f"{address}{link or '/'}"]).start()
+            threading.Timer(1.0, _show, [f"{address}{link or '/'}"]).start()
         try:
             uvicorn.Server(config).run(sockets=[socket])
         except KeyboardInterrupt:
@@ -208,6 +251,37 @@ def serve(
             if trainer is not None:
                 trainer.stop()
             socket.close()
+
+
+def _certificate(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]:
+    """What uvicorn needs to speak TLS; nothing where no certificate is given.
+
+    Raises:
+        ConfigError: it cannot be read, or the key is not the certificate's.
+    """
+    if cert is None:
+        if key is not None:
+            raise ConfigError(f"--tls-key {key} needs its certificate; name it with --tls-cert FILE")
+        return {}
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the certificate {cert} cannot be used{f' with the key {key}' if key else ''}: {error}; both are PEM files"
+        ) from None
+    return {"ssl_certfile": str(cert), "ssl_keyfile": str(key) if key else None}
+
+
+def _show(link: str) -> None:
+    """Open a link in the browser without writing its secret where the machine's other users read it.
+
+    The command line of a program is for everybody; a file that only its owner reads is not.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="steelyard-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    page = folder / "open.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">', encoding="utf-8")
+    webbrowser.open(page.as_uri())
 
 
 def _version() -> str:

@@ -1,37 +1,45 @@
-"""Who is asking: sessions, personal links, passwords, API tokens, roles, CSRF.
+"""Who is asking: sessions, personal links, passwords, the key of a start, API tokens, roles, CSRF.
 
-On 127.0.0.1 one person works without signing in. On any other address everybody signs in, with a password (argon2) or
-a personal link; the session lives in the store and only its hash is kept there. Programs send an API token instead of
-a cookie. A request that changes something and is known by its cookie must carry the session's CSRF token as well.
+On 127.0.0.1 one person works without an account; the link that the server prints carries a key, so that the machine's
+other users stay out. On any other address everybody signs in, with a password (argon2), a personal link, or at a proxy
+that was named. A session lives in the store, which keeps its hash only. Programs send an API token instead of a cookie.
+A request that changes something and is known by anything but a token must carry the session's CSRF token as well.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from steelyard.store.records import Annotator, Role
+from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
+from steelyard.store.records import Annotator, Mode, Role, Scope, new_id
 from steelyard.store.store import Store
+from steelyard.web.access import Access
+from steelyard.web.devices import Devices
+from steelyard.web.passwords import Passwords
 from steelyard.web.problems import Problem
+from steelyard.web.proxies import BY_PROXY
 
-__all__ = ["COOKIE", "LOCAL_NAME", "Accounts", "Limiter", "Principal", "digest", "new_secret"]
+__all__ = ["COOKIE", "LOCAL_NAME", "Accounts", "Principal", "Via", "digest", "new_secret"]
 
 COOKIE = "steelyard_session"
 LOCAL_NAME = "you"
 SESSION_SECONDS = 14 * 24 * 3600
 REMEMBER_SECONDS = 10.0  # how long a looked-up session is believed without asking the database again
+Via = Literal["local", "session", "token", "proxy"]
 _RANK: dict[str, int] = {"annotator": 0, "lead": 1, "admin": 2}
+_SCOPE: dict[str, int] = {"read": 0, "answer": 1, "full": 2}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -55,44 +63,23 @@ class Principal:
         via: how they are known.
         csrf: token that must come with changes, None for API tokens.
         session: hash of the session, None where there is none.
+        scope: what a token is for; a person may do all that the role allows.
     """
 
     name: str
     role: Role
-    via: Literal["local", "session", "token"]
+    via: Via
     csrf: str | None = field(default=None, repr=False)
     session: str | None = field(default=None, repr=False)
+    scope: Scope = "full"
 
     def may(self, role: Role) -> bool:
         """Whether the role is at least this one."""
         return _RANK[self.role] >= _RANK[role]
 
-
-class Limiter:
-    """At most `most` failures in `seconds` for one key; a success does not count."""
-
-    def __init__(self, most: int, seconds: float) -> None:
-        self.most, self.seconds = most, seconds
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def wait(self, key: str) -> float:
-        """Seconds until the key may try again; 0 for now."""
-        with self._lock:
-            times = self._failures.get(key)
-            while times and times[0] < time.monotonic() - self.seconds:
-                times.popleft()
-            if not times or len(times) < self.most:
-                return 0.0
-            return times[0] + self.seconds - time.monotonic()
-
-    def fail(self, key: str) -> None:
-        """Count a failure."""
-        with self._lock:
-            self._failures.setdefault(key, deque(maxlen=self.most)).append(time.monotonic())
-            self._failures.move_to_end(key)
-            while len(self._failures) > 10_000:  # an attacker must not fill the memory
-                self._failures.popitem(last=False)
+    def reaches(self, scope: Scope) -> bool:
+        """Whether a token's scope is at least this one."""
+        return _SCOPE[self.scope] >= _SCOPE[scope]
 
 
 class Accounts:
@@ -100,27 +87,26 @@ class Accounts:
 
     Args:
         store: where annotators, sessions and tokens are.
-        login: whether everybody has to sign in.
+        access: how people get in.
+
+    Attributes:
+        key: of this start, which lets the one person at this machine in; empty where people sign in.
+        cookie: name of the session's cookie.
     """
 
-    def __init__(self, store: Store, *, login: bool) -> None:
-        self.store, self.login = store, login
-        self.by_address = Limiter(20, 300)
-        self.by_name = Limiter(10, 300)
-        self._hasher = PasswordHasher()
-        self._nobody = self._hasher.hash(secrets.token_hex(16))
-        self._hashing = threading.Semaphore(2)  # each hash takes 64 MB and a core
+    def __init__(self, store: Store, access: Access) -> None:
+        self.store, self.access, self.login = store, access, access.login
+        self.mode: Mode = "login" if access.login else "local"
+        self.passwords = Passwords()
+        self.key = "" if access.login else new_secret()
+        # Cookies do not know ports: two studies open on 127.0.0.1 must not sign each other out.
+        study = store.kept_setting("study id", new_id()[:16])
+        self.cookie = COOKIE if access.login else f"steelyard_local_{study}"
+        kept = str(store.kept_setting("device key", new_secret()))
+        self.devices = Devices(kept)
+        self._csrf_key = hashlib.sha256(b"csrf" + kept.encode()).digest()
         self._known: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
         self._lock = threading.Lock()
-        self._local_csrf = "" if login else self._kept_csrf()
-
-    def _kept_csrf(self) -> str:
-        # Kept in the store: a page that was open while the server restarted goes on working.
-        token = self.store.setting("local csrf")
-        if not isinstance(token, str):
-            token = new_secret()
-            self.store.set_setting("local csrf", token)
-        return token
 
     # ------------------------------------------------------------------ being recognised
 
@@ -133,13 +119,13 @@ class Accounts:
                 raise Problem(401, "The Authorization header is “Bearer TOKEN”.", headers=_challenge())
             found = await self._lookup("token:" + digest(token.strip()), self._by_token)
             if found is None:
-                raise Problem(401, "This API token is unknown or was revoked; make a new one on the page.",
+                raise Problem(401, "This API token is unknown, over or revoked; make a new one on the page.",
                               headers=_challenge())  # fmt: skip
             return found
-        cookie = request.cookies.get(COOKIE)
-        principal = await self._lookup("session:" + digest(cookie), self._by_session) if cookie else None
-        if principal is None and not self.login:
-            principal = Principal(LOCAL_NAME, "admin", "local", self._local_csrf)
+        principal = await self._from_proxy(request)
+        cookie = request.cookies.get(self.cookie)
+        if principal is None and cookie:
+            principal = await self._lookup("session:" + digest(cookie), self._by_session)
         if principal is not None and request.method not in _SAFE:
             check_origin(request)
             given = request.headers.get("x-csrf-token", "")
@@ -148,12 +134,26 @@ class Accounts:
                 raise Problem(403, "The CSRF token is missing or wrong; reload the page.", code="csrf")
         return principal
 
-    async def _lookup(self, key: str, find: object) -> Principal | None:
+    async def _from_proxy(self, request: Request) -> Principal | None:
+        """Who signed in at the proxy. The header counts only from a proxy that was named, and only once."""
+        if not self.access.header or not request.scope.get(BY_PROXY):
+            return None
+        names = request.headers.getlist(self.access.header)
+        if not names or names == [""]:
+            return None
+        found = await self._lookup("proxy:" + names[0], self._by_header) if len(names) == 1 else None
+        if found is None:
+            raise Problem(
+                403, "You signed in, but nobody added you to this study; ask its admin.", code="unknown"
+            )
+        return found
+
+    async def _lookup(self, key: str, find: Callable[[str], Principal | None]) -> Principal | None:
         with self._lock:
             kept = self._known.get(key)
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
-        principal: Principal | None = await run_in_threadpool(find, key.partition(":")[2])  # type: ignore[arg-type]
+        principal = await run_in_threadpool(find, key.partition(":")[2])
         with self._lock:
             self._known.pop(key, None)
             if principal is not None:
@@ -163,14 +163,45 @@ class Accounts:
         return principal
 
     def _by_session(self, token_hash: str) -> Principal | None:
-        session = self.store.session(token_hash)
+        idle = self.access.idle_seconds if self.login else None
+        session = self.store.session(token_hash, mode=self.mode, idle=idle)
         if session is None:
             return None
+        if not self.login:
+            return Principal(LOCAL_NAME, "admin", "local", session.csrf, token_hash)
         return Principal(session.annotator.name, session.annotator.role, "session", session.csrf, token_hash)
 
     def _by_token(self, token_hash: str) -> Principal | None:
-        owner = self.store.token_owner(token_hash)
-        return None if owner is None else Principal(owner.name, owner.role, "token")
+        token = self.store.known_token(token_hash, mode=self.mode)
+        if token is None:
+            return None
+        owner = token.annotator
+        role: Role = "admin" if not self.login and owner.name == LOCAL_NAME else owner.role
+        # Whoever answers is blind: such a token sees what an annotator sees, whoever made it.
+        return Principal(
+            owner.name, "annotator" if token.scope == "answer" else role, "token", scope=token.scope
+        )
+
+    def _by_header(self, name: str) -> Principal | None:
+        try:
+            found = self.store.annotator(name)
+        except UnknownRecordError:
+            if not self.access.create:
+                return None
+            found = self.add_unknown(name, "proxy")
+        except StoreError:
+            return None
+        csrf = hmac.new(self._csrf_key, name.encode(), "sha256").hexdigest()
+        return Principal(name, found.role, "proxy", csrf) if found.active else None
+
+    def add_unknown(self, name: str, by: str) -> Annotator:
+        """Make an annotator of somebody whom the proxy or the provider knows."""
+        try:
+            added = self.store.add_annotator(name)
+        except ConflictError:  # their other tab was faster
+            return self.store.annotator(name)
+        self.store.audit(by, "annotator added", {"name": name, "role": "annotator"})
+        return added
 
     def forget(self) -> None:
         """Believe nothing that was looked up before (somebody was changed, or signed out)."""
@@ -179,64 +210,90 @@ class Accounts:
 
     # ------------------------------------------------------------------ signing in and out
 
-    def sign_in(self, address: str, *, name: str = "", password: str = "", link: str = "") -> Annotator:
-        """The annotator that a password or a personal link belongs to.
+    def by_key(self, key: str) -> Annotator:
+        """The one person at this machine, by the key of this start.
+
+        Raises:
+            Problem: 401.
+        """
+        if self.login or not hmac.compare_digest(digest(key), digest(self.key)):
+            raise Problem(401, "This is not the link of this start; open the one printed in the terminal.",
+                          code="key", headers=_challenge())  # fmt: skip
+        try:
+            return self.store.set_annotator(LOCAL_NAME, active=True)
+        except UnknownRecordError:
+            return self.store.add_annotator(LOCAL_NAME)
+
+    def by_link(self, link: str, address: str) -> Annotator:
+        """The annotator whose personal link this is. A right one always works: 256 bits are not guessed.
+
+        Raises:
+            Problem: 401.
+        """
+        annotator = self.store.take_link(digest(link)) if self.login else None
+        if annotator is None:
+            # Only so many are written down: the audit log is for ever, and anybody can send links.
+            if self.store.take_try("link", counted(address), known=True).id is not None:
+                self.store.audit("?", "sign-in refused", {"address": address, "by": "link"})
+            raise Problem(401, "This link is unknown, over or used up; ask for a new one.", code="credentials",
+                          headers=_challenge())  # fmt: skip
+        self.forget()
+        return annotator
+
+    def by_password(self, request: Request, name: str, password: str) -> Annotator:
+        """The annotator with this name and password.
+
+        The try is counted before the password is looked at, so that many at once are not more than one by one.
 
         Raises:
             Problem: 401 for a wrong one, 429 after too many.
         """
-        keys = [(self.by_address, address)] + ([(self.by_name, name)] if not link else [])
-        wait = max(limiter.wait(key) for limiter, key in keys)
-        if wait > 0:
-            raise Problem(
-                429, f"Too many attempts. Try again in {int(wait / 60) + 1} min.",
-                headers={"Retry-After": str(int(wait) + 1)},
-            )  # fmt: skip
-        annotator = self.store.annotator_by_link(digest(link)) if link else self._by_password(name, password)
-        if annotator is None:
-            for limiter, key in keys:
-                limiter.fail(key)
-            self.store.audit(name if not link else "?", "sign-in refused", {"address": address})
-            text = (
-                "This link is unknown or was replaced; ask for a new one."
-                if link
-                else "Name or password is wrong."
-            )
-            raise Problem(401, text, code="credentials", headers=_challenge())
-        return annotator
-
-    def _by_password(self, name: str, password: str) -> Annotator | None:
+        if not self.login:
+            raise Problem(401, "On this machine nobody has a password; open the link printed in the terminal.",
+                          code="key", headers=_challenge())  # fmt: skip
+        address, name_hash = client_address(request), self.devices.hash_name(name)
         annotator = next((a for a in self.store.annotators() if a.name == name and a.active), None)
+        device = self.devices.known(request, name)
+        place = self.store.take_try(name_hash, counted(address), known=annotator is not None, device=device)
+        if place.id is None:
+            raise Problem(
+                429, f"Too many attempts. Try again in {_duration(place.wait)}.",
+                headers={"Retry-After": str(int(place.wait) + 1)},
+            )  # fmt: skip
         known = annotator.password_hash if annotator else None
-        with self._hashing:
-            try:
-                # An unknown name costs the same time as a wrong password.
-                self._hasher.verify(known or self._nobody, password)
-            except (VerificationError, InvalidHashError):
-                return None
-            if annotator is not None and known is not None and self._hasher.check_needs_rehash(known):
-                self.store.set_annotator(name, password_hash=self._hasher.hash(password))
-        return annotator if known else None
-
-    def hash_password(self, password: str) -> str:
-        """Argon2 of a password."""
-        with self._hashing:
-            return self._hasher.hash(password)
+        try:
+            right = self.passwords.verify(known, password)
+        except Problem:
+            self.store.give_back_try(place.id)
+            raise
+        if annotator is None or known is None or not right:
+            # A name that nobody has may be a password typed in the wrong field: it is not written down.
+            self.store.audit(annotator.name if annotator else "?", "sign-in refused", {"address": address})
+            raise Problem(401, "Name or password is wrong.", code="credentials", headers=_challenge())
+        self.store.forgive_tries(name_hash, counted(address), device)
+        if self.passwords.outdated(known):
+            self.store.rehash_password(name, known, self.passwords.hash(password))
+        return annotator
 
     def start_session(self, annotator: Annotator, request: Request, response: Response) -> Principal:
         """A new session with a new id, whatever cookie came along (so that nobody can plant one)."""
-        old = request.cookies.get(COOKIE)
+        old = request.cookies.get(self.cookie)
         if old:
             self.store.end_session(digest(old))
         secret, csrf = new_secret(), new_secret()
-        self.store.add_session(digest(secret), annotator.name, csrf, expires=time.time() + SESSION_SECONDS)
+        self.store.add_session(
+            digest(secret), annotator.name, csrf, expires=time.time() + SESSION_SECONDS, mode=self.mode
+        )
         self.forget()
         response.set_cookie(
-            COOKIE, secret, max_age=SESSION_SECONDS, httponly=True, samesite="lax", path="/",
-            secure=request.url.scheme == "https",
+            self.cookie, secret, max_age=SESSION_SECONDS, httponly=True, path="/",
+            samesite="lax" if self.login else "strict", secure=request.url.scheme == "https",
         )  # fmt: skip
+        if self.login:
+            self.devices.remember(request, response, annotator.name)
         self.store.audit(annotator.name, "signed in", {"address": client_address(request)})
-        return Principal(annotator.name, annotator.role, "session", csrf, digest(secret))
+        role: Role = annotator.role if self.login else "admin"
+        return Principal(annotator.name, role, "session" if self.login else "local", csrf, digest(secret))
 
     def end_session(self, principal: Principal, response: Response) -> None:
         """Sign out."""
@@ -244,12 +301,25 @@ class Accounts:
             self.store.end_session(principal.session)
             self.store.audit(principal.name, "signed out")
         self.forget()
-        response.delete_cookie(COOKIE, path="/")
+        response.delete_cookie(self.cookie, path="/")
 
 
 def client_address(request: Request) -> str:
     """Where a request comes from, as far as it is known."""
     return request.client.host if request.client else "unknown"
+
+
+def counted(address: str) -> str:
+    """An address as attempts are counted: who has one of IPv6 has 2⁶⁴."""
+    try:
+        given = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:100]
+    if isinstance(given, ipaddress.IPv4Address):
+        return str(given)
+    if given.ipv4_mapped is not None:
+        return str(given.ipv4_mapped)
+    return str(ipaddress.ip_network((int(given), 64), strict=False))
 
 
 def check_origin(request: Request) -> None:
@@ -263,6 +333,10 @@ def check_origin(request: Request) -> None:
     same = origin is None or origin.partition("://")[2] == request.headers.get("host", "")
     if site in ("cross-site", "same-site") or not same:
         raise Problem(403, "This request comes from another site and was refused.", code="origin")
+
+
+def _duration(seconds: float) -> str:
+    return f"{int(seconds) + 1} s" if seconds < 60 else f"{int(seconds / 60) + 1} min"
 
 
 def _challenge() -> dict[str, str]:

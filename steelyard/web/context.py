@@ -10,8 +10,9 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from steelyard.config import StudyConfig
-from steelyard.store.records import Role, new_id
+from steelyard.store.records import Role, Scope, new_id
 from steelyard.study import Study
+from steelyard.web.access import Access
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
@@ -25,7 +26,7 @@ from steelyard.web.scores import Scores
 from steelyard.web.scribe import Scribe
 from steelyard.web.sight import Sight
 
-__all__ = ["Admin", "Anyone", "Lead", "Web", "WebOf", "maybe"]
+__all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe"]
 
 
 class Web:
@@ -33,14 +34,14 @@ class Web:
 
     Args:
         study: what is served.
-        login: whether everybody has to sign in.
+        access: how people get in.
         apart: whether pairs are chosen in a process of their own.
     """
 
-    def __init__(self, study: Study, *, login: bool, apart: bool = False) -> None:
+    def __init__(self, study: Study, *, access: Access, apart: bool = False) -> None:
         self.study = study
         self.store = study.store
-        self.accounts = Accounts(study.store, login=login)
+        self.accounts = Accounts(study.store, access)
         self.chooser = Chooser(study.folder) if apart else None
         self.asker = Asker(study, self.chooser.choose if self.chooser else None)
         self.scores = Scores(study)
@@ -120,11 +121,24 @@ async def maybe(request: Request) -> Principal | None:
     return principal
 
 
-def _at_least(role: Role) -> Callable[[Request], Awaitable[Principal]]:
+def _at_least(role: Role, *, changing: Scope = "full") -> Callable[[Request], Awaitable[Principal]]:
+    """Somebody with at least this role and, where a token asks, its scope: `read` to read, `changing` to change."""
+
     async def check(request: Request) -> Principal:
+        web = web_of(request)
         principal = await maybe(request)
         if principal is None:
-            raise Problem(401, "Sign in first.", code="login", headers={"WWW-Authenticate": "Bearer"})
+            raise Problem(
+                401, "Sign in first." if web.accounts.login else OPEN_THE_LINK, code="login",
+                headers={"WWW-Authenticate": "Bearer"},
+            )  # fmt: skip
+        needed: Scope = "read" if request.method in ("GET", "HEAD") else changing
+        if not principal.reaches(needed):
+            raise Problem(
+                403,
+                f"This needs a token with the scope “{needed}”; this one has “{principal.scope}”.",
+                code="scope",
+            )
         if not principal.may(role):
             raise Problem(403, f"This needs the role “{role}”; yours is “{principal.role}”.", code="role")
         return principal
@@ -132,7 +146,9 @@ def _at_least(role: Role) -> Callable[[Request], Awaitable[Principal]]:
     return check
 
 
+OPEN_THE_LINK = "Open the link that the server printed in its terminal; it carries the key of this start."
 WebOf = Annotated[Web, Depends(_web)]
-Anyone = Annotated[Principal, Depends(_at_least("annotator"))]
+Anyone = Annotated[Principal, Depends(_at_least("annotator", changing="answer"))]
+Owner = Annotated[Principal, Depends(_at_least("annotator"))]
 Lead = Annotated[Principal, Depends(_at_least("lead"))]
 Admin = Annotated[Principal, Depends(_at_least("admin"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -37,6 +38,8 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Progress", "/progress", "annotator"),
     ("Admin", "/admin", "lead"),
 )
+
+_OWN = re.compile(rf"({'|'.join(address for _, address, _ in PAGES)}|/api)(\?[A-Za-z0-9_.=&-]{{0,200}})?")
 
 
 @cache
@@ -180,9 +183,12 @@ async def admin(request: Request) -> Response:
 async def login(request: Request, next: str = "") -> Response:
     """Sign in with a password or a personal link."""
     web = web_of(request)
-    # Only a path of this server: “//elsewhere” or “/\elsewhere” would lead away.
-    safe = next if next.startswith("/") and not next.startswith(("//", "/\\")) and "\n" not in next else ""
-    return render("login.html", **_shell(web, None, "/login", next=safe))
+    return render("login.html", provider="", **_shell(web, None, "/login", next=own_path(next)))
+
+
+def own_path(address: str) -> str:
+    """A page of ours with at most a plain query, or nothing: browsers read “//”, “/\\” and “/⇥/” as another site."""
+    return address if _OWN.fullmatch(address) else ""
 
 
 @router.get("/api")

@@ -63,13 +63,21 @@ class Guard:
             name was pointed at 127.0.0.1 (DNS rebinding) carries its own name as Host.
         hosts: names the server is known by; empty takes any when people sign in.
         max_bytes: longest body.
+        tls: the server speaks TLS itself, so browsers shall never come without again.
     """
 
     def __init__(
-        self, app: ASGIApp, *, local: bool, hosts: Iterable[str] = (), max_bytes: int = 64 << 20
+        self,
+        app: ASGIApp,
+        *,
+        local: bool,
+        hosts: Iterable[str] = (),
+        max_bytes: int = 64 << 20,
+        tls: bool = False,
     ) -> None:
         self.app, self.local, self.max_bytes = app, local, max_bytes
         self.hosts = {host.lower() for host in hosts}
+        self.headers = _HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -84,7 +92,7 @@ class Guard:
                 out = MutableHeaders(scope=message)
                 if not scope["path"].endswith("/session"):  # how long a password took is nobody's business
                     out["Server-Timing"] = f"total;dur={(time.perf_counter() - begun) * 1000:.1f}"
-                for name, value in _HEADERS.items():
+                for name, value in self.headers.items():
                     out.setdefault(name, value)
             await send(message)
 

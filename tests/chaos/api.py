@@ -129,7 +129,7 @@ def admit(port: int, first_link: str, people: dict[str, str]) -> tuple[dict[str,
 
 
 def link_for(admin: Api, name: str) -> str:
-    """A new personal link; its secret."""
-    reply = admin.call("POST", f"/api/v1/annotators/{name}/link")
+    """A new personal link, good for as often as the browser is killed; its secret."""
+    reply = admin.call("POST", f"/api/v1/annotators/{name}/link", {"reusable": True})
     assert reply.status == 201, reply
     return str(reply.body["link"]).partition("#link=")[2]

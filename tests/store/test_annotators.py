@@ -51,12 +51,12 @@ def test_changes_leave_the_rest(store: Store) -> None:
 
 def test_links_lead_to_active_people_only(store: Store) -> None:
     store.add_annotator("a", link_hash="l")
-    found = store.annotator_by_link("l")
+    found = store.take_link("l")
     assert found is not None
     assert found.name == "a"
-    assert store.annotator_by_link("x") is None
+    assert store.take_link("x") is None
     store.set_annotator("a", active=False)
-    assert store.annotator_by_link("l") is None
+    assert store.take_link("l") is None
 
 
 def test_sessions_end(store: Store) -> None:
@@ -100,21 +100,21 @@ def test_tokens(store: Store) -> None:
     store.add_annotator("a")
     token = store.add_token("hash", "a", "notebook", now=5.0)
     assert store.tokens() == [token]
-    owner = store.token_owner("hash", now=10.0)
-    assert owner is not None
-    assert owner.name == "a"
+    found = store.known_token("hash", now=10.0)
+    assert found is not None
+    assert (found.annotator.name, found.scope) == ("a", "full")
     assert store.tokens("a")[0].last_used == 10.0
-    store.token_owner("hash", now=20.0)
+    store.known_token("hash", now=20.0)
     assert store.tokens()[0].last_used == 10.0, "written at most once a minute"
-    store.token_owner("hash", now=80.0)
+    store.known_token("hash", now=80.0)
     assert store.tokens()[0].last_used == 80.0
-    assert store.token_owner("other") is None
+    assert store.known_token("other") is None
     store.set_annotator("a", active=False)
-    assert store.token_owner("hash") is None
+    assert store.known_token("hash") is None
     store.set_annotator("a", active=True)
     store.revoke_token(token.id, now=90.0)
     store.revoke_token(token.id, now=99.0)
-    assert store.token_owner("hash") is None
+    assert store.known_token("hash") is None
     assert store.tokens()[0].revoked == 90.0
     assert store.tokens("nobody") == []
     with pytest.raises(ConflictError):

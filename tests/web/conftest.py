@@ -126,6 +126,17 @@ class Server:
         """The personal link of somebody."""
         return f"{self.url}/login#link={self.secrets[name]}"
 
+    @property
+    def key(self) -> str:
+        """What the link of this start carries; empty where people sign in."""
+        return str(self.app.state.web.accounts.key)
+
+    def cookies(self) -> dict[str, str]:
+        """The cookie of the one person at this machine; none where people sign in."""
+        if not self.key:
+            return {}
+        return dict(httpx.post(f"{self.url}/api/v1/session", json={"key": self.key}).cookies)
+
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
@@ -220,7 +231,7 @@ class Client(httpx.Client):
 
 @pytest.fixture
 def enter() -> Iterator[Callable[..., Client]]:
-    """Somebody at a server: signed in by personal link, or the one person at this machine."""
+    """Somebody at a server: signed in by personal link, or the one person at this machine, with the key."""
     clients: list[Client] = []
 
     def person(server: Server, name: str = "", **options: Any) -> Client:
@@ -228,7 +239,8 @@ def enter() -> Iterator[Callable[..., Client]]:
         clients.append(client)
         if name:
             return client.sign_in(name)
-        if not server.secrets and "headers" not in options:
+        if server.key and "headers" not in options:
+            client.cookies.update(server.cookies())
             client.headers["X-CSRF-Token"] = client.csrf
         return client
 
@@ -245,7 +257,7 @@ def study(make_study: MakeStudy, store_url: str) -> Study:
 
 @pytest.fixture
 def local(study: Study, serve: Callable[..., Server], enter: Callable[..., Client]) -> Client:
-    """The one person at this machine, not signed in."""
+    """The one person at this machine, who opened the link of this start."""
     return enter(serve(study))
 
 
@@ -264,6 +276,9 @@ class Window:
     ) -> None:
         self.server = server
         self.context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+        self.context.add_cookies(
+            [{"name": name, "value": value, "url": server.url} for name, value in server.cookies().items()]
+        )
         self.context.set_default_timeout(60_000)  # a machine may be busy; nothing here is about speed
         self.page = self.context.new_page()
         self.errors: list[str] = []

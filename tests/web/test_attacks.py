@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import socket
+import string
 import struct
 import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import httpx
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from steelyard.study import Study
@@ -54,9 +58,11 @@ PATHS = [
 
 def test_no_path_leads_to_a_file_that_is_not_meant(local: Client) -> None:
     version = local.get("/compare").text.split("/static/")[1].split("/")[0]
+    cookie = "; ".join(f"{name}={value}" for name, value in local.cookies.items())
     for address in (*PATHS, *(path.replace("/static/", f"/static/{version}/") for path in PATHS)):
         reply = raw(
-            local.server, f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
+            local.server,
+            f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n".encode(),
         )
         assert reply.split(b" ")[1] in (b"404", b"422", b"400", b"405"), (address, reply[:300])
         assert b"root:" not in reply
@@ -210,14 +216,49 @@ def test_roles_hold_on_every_route(team: Team) -> None:
     assert anon.get("/compare").status_code == 303
 
 
+ELSEWHERE = st.sampled_from(["evil.example", "@evil.example", "evil.example/compare", "x:y@evil.example", ""])
+STARTS = st.text(st.sampled_from("/\\\t\n\r\x00 .%09fF2:@aA#?;\u2028\u00a0ⁿ⁄／＼"), min_size=0, max_size=6)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.builds("".join, st.tuples(STARTS, ELSEWHERE, STARTS)), st.text(max_size=40)))
+@example("/\t/evil.example")
+@example("/\\evil.example")
+@example("//evil.example")
+@example("/%09/evil.example")
+@example("/%5cevil.example")
+@example("/compare/../../evil.example")
+@example("/compare\n")
+@example("/compare?x=//evil.example")
+def test_after_login_comes_a_page_of_ours_or_nothing(given: str) -> None:
+    """Browsers take tabs, backslashes and much else for slashes: only pages that exist pass, letter by letter."""
+    from steelyard.web.pages import PAGES, own_path
+
+    once = unquote(given)
+    for address in (given, once, unquote(once)):
+        safe = own_path(address)
+        path, _, query = safe.partition("?")
+        assert path in {"", "/api", *(page for _, page, _ in PAGES)}
+        assert set(query) <= set(string.ascii_letters + string.digits + "_.=&-")
+
+
 def test_login_leads_nowhere_else(team: Team) -> None:
     anon = team("")
-    for address in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
+    evil = (
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "/\n/evil.example",
+    )
+    for address in (*evil, "/compare@evil.example", "javascript:alert(1)"):
         page = anon.get("/login", params={"next": address}).text
         assert "evil" not in page
         assert "javascript" not in page
     script = anon.get("/login", params={"next": "/x</script><script>alert(1)</script>"}).text
     assert "<script>alert" not in script
+    assert '"next": "/ranking?image=0a1b"' in anon.get("/login", params={"next": "/ranking?image=0a1b"}).text
+    assert anon.get("/ranking?image=0a1b").headers["location"] == "/login?next=/ranking%3Fimage%3D0a1b"
 
 
 # ---------------------------------------------------------------------- pairs and answers

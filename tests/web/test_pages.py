@@ -523,12 +523,19 @@ def test_administration(make_study: Callable[..., Study], serve: Serve, window: 
     page.wait_for_selector("#secret[open]")
     link = page.locator("#secret-value").input_value()
     assert "/login#link=" in link
+    assert "works once and ends on" in page.locator("#secret-text").inner_text()
     assert serious(page) == []
     page.locator("#secret [data-do=close]").click()
-    page.get_by_label("Set a password for Kim").click()
+    page.wait_for_selector("#people tr:has-text('Kim'):has-text('works once, until')")
+    page.get_by_label("Set a password for ada").click()
+    page.locator("#password-value").fill("password123")
+    page.locator("#password button.primary").click()
+    page.wait_for_selector("#password-note:has-text('too easy to guess')")
+    assert serious(page) == []
+    user.shot("admin-password")
     page.locator("#password-value").fill("a long password")
     page.locator("#password button.primary").click()
-    page.wait_for_selector("#said:has-text('Kim can sign in')")
+    page.wait_for_selector("#said:has-text('ada can sign in')")
     page.locator("#wording [name=question]").fill("Which is redder?")
     page.locator("#wording [name=raters]").fill("2")
     page.locator("#wording button").click()
@@ -550,23 +557,30 @@ def test_administration(make_study: Callable[..., Study], serve: Serve, window: 
     assert download.value.suggested_filename == "colon-answers.csv"
     kim = window(server)
     kim.page.goto(link)
+    kim.page.wait_for_selector("#choose:has-text('Welcome, Kim')")
+    assert serious(kim.page) == []
+    kim.shot("login-choose")
+    kim.page.locator("#choose-password [name=password]").fill("a long password")
+    kim.page.locator("#choose-password button").click()
     kim.page.wait_for_url("**/compare")
     assert kim.page.locator("h1").inner_text() == "Which is redder?"
     kim.page.locator("summary").click()
     kim.page.get_by_text("Sign out").click()
     kim.page.wait_for_url("**/login")
     kim.page.locator("[name=name]").fill("Kim")
-    kim.page.locator("[name=password]").fill("wrong password")
-    kim.page.locator("button.primary").click()
+    kim.page.locator("#login [name=password]").fill("wrong password")
+    kim.page.locator("#login button").click()
     kim.page.wait_for_selector("#login-note:has-text('wrong')")
-    kim.page.locator("[name=password]").fill("a long password")
-    kim.page.locator("button.primary").click()
+    kim.shot("login-wrong")
+    kim.page.locator("#login [name=password]").fill("a long password")
+    kim.page.locator("#login button").click()
     kim.page.wait_for_url("**/compare")
     page.get_by_label("Deactivate Kim").click()
     page.wait_for_selector("#said:has-text('deactivated')")
     kim.page.goto(f"{server.url}/progress")
     kim.page.wait_for_url(re.compile(r"/login\?next="))
     kim.errors[:] = [error for error in kim.errors if "401" not in error]
+    user.errors[:] = [error for error in user.errors if "422" not in error]  # the password that was refused
 
 
 def test_the_whole_flow_on_postgresql(

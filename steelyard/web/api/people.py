@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from steelyard.store.errors import ConflictError
 from steelyard.store.records import Annotator
 from steelyard.web.api.schema.fields import Name, RowId
 from steelyard.web.api.schema.people import (
@@ -17,14 +17,16 @@ from steelyard.web.api.schema.people import (
     Link,
     Me,
     NewAnnotator,
+    NewLink,
     NewToken,
     Password,
+    SignedIn,
     TokenInfo,
     TokenList,
     TokenMade,
 )
-from steelyard.web.auth import check_origin, client_address, digest, new_secret
-from steelyard.web.context import Admin, Anyone, Lead, Web, WebOf
+from steelyard.web.auth import Principal, check_origin, client_address, digest, new_secret
+from steelyard.web.context import Admin, Anyone, Lead, Owner, Web, WebOf
 from steelyard.web.problems import Problem, responses
 
 __all__ = ["router"]
@@ -33,18 +35,23 @@ router = APIRouter(tags=["people"])
 Who = Annotated[Name, Path(description="The annotator's name.")]
 
 
-@router.post("/session", responses=responses(401, 403, 422, 429))
-def sign_in(body: Credentials, web: WebOf, request: Request, response: Response) -> Me:
-    """Sign in with name and password, or with the secret of a personal link; sets the session cookie."""
+@router.post("/session", responses=responses(401, 403, 422, 429, 503))
+def sign_in(body: Credentials, web: WebOf, request: Request, response: Response) -> SignedIn:
+    """Sign in with name and password, the secret of a personal link, or the key of this start; sets the session cookie."""
     check_origin(request)
-    if not body.link and not (body.name and body.password):
+    if body.key:
+        annotator = web.accounts.by_key(body.key)
+    elif body.link:
+        annotator = web.accounts.by_link(body.link, client_address(request))
+    elif body.name and body.password:
+        annotator = web.accounts.by_password(request, body.name, body.password)
+    else:
         raise Problem(422, "Give a name and a password, or the secret of a personal link.")
-    annotator = web.accounts.sign_in(
-        client_address(request), name=body.name, password=body.password, link=body.link
-    )
     principal = web.accounts.start_session(annotator, request, response)
     response.headers["Cache-Control"] = "no-store"
-    return Me(name=principal.name, role=principal.role, via=principal.via, csrf=principal.csrf)
+    # A link that worked once is gone: without a password the next visit would need another one.
+    stranded = web.accounts.login and not annotator.password_hash and not annotator.link_hash
+    return SignedIn(**_me(principal).model_dump(), needs_password=stranded)
 
 
 @router.delete("/session", status_code=204, responses=responses(401, 403))
@@ -57,7 +64,11 @@ def sign_out(web: WebOf, who: Anyone, response: Response) -> None:
 def me(who: Anyone, response: Response) -> Me:
     """Who is asking."""
     response.headers["Cache-Control"] = "no-store"
-    return Me(name=who.name, role=who.role, via=who.via, csrf=who.csrf)
+    return _me(who)
+
+
+def _me(who: Principal) -> Me:
+    return Me(name=who.name, role=who.role, via=who.via, csrf=who.csrf, scope=who.scope)
 
 
 # ---------------------------------------------------------------------- annotators
@@ -67,6 +78,7 @@ def _info(annotator: Annotator, answers: int) -> AnnotatorInfo:
     return AnnotatorInfo(
         name=annotator.name, role=annotator.role, active=annotator.active, answers=answers,
         has_password=annotator.password_hash is not None, has_link=annotator.link_hash is not None,
+        link_expires=annotator.link_expires, link_once=annotator.link_once,
     )  # fmt: skip
 
 
@@ -99,7 +111,6 @@ def change_annotator(name: Who, body: AnnotatorChange, web: WebOf, who: Admin) -
         raise Problem(409, f"{name} is the only admin; make somebody else admin first.")
     if body.role is not None:
         annotator = web.store.set_annotator(name, role=body.role)
-        web.store.end_sessions(name)  # a session keeps the role it began with
     if body.active is not None:
         annotator = web.store.set_annotator(name, active=body.active)
     web.accounts.forget()
@@ -108,27 +119,42 @@ def change_annotator(name: Who, body: AnnotatorChange, web: WebOf, who: Admin) -
 
 
 @router.post("/annotators/{name}/link", status_code=201, responses=responses(401, 403, 404, 422, 503))
-def new_link(name: Who, web: WebOf, who: Admin, response: Response) -> Link:
+def new_link(name: Who, web: WebOf, who: Admin, response: Response, body: NewLink | None = None) -> Link:
     """A new personal link; an earlier one stops working. The secret stands behind “#”, so no server logs it."""
-    web.store.annotator(name)
-    secret = new_secret()
-    web.store.set_annotator(name, link_hash=digest(secret))
-    web.store.audit(who.name, "link made", {"name": name})
+    wanted = body or NewLink()
+    secret, expires = new_secret(), _end(wanted.days)
+    web.store.set_link(name, digest(secret), expires=expires, once=not wanted.reusable)
+    web.store.audit(who.name, "link made", {"name": name, "days": wanted.days, "reusable": wanted.reusable})
     response.headers["Cache-Control"] = "no-store"
-    return Link(link=f"/login#link={secret}")
+    return Link(link=f"/login#link={secret}", expires=expires, reusable=wanted.reusable)
 
 
 @router.post("/annotators/{name}/password", status_code=204, responses=responses(401, 403, 404, 422, 503))
-def set_password(name: Who, body: Password, web: WebOf, who: Anyone) -> None:
-    """Set a password: your own, or anybody's as an admin. Other sessions of that person end."""
+def set_password(name: Who, body: Password, web: WebOf, who: Owner) -> None:
+    """Set a password: your own, or anybody's as an admin. Other sessions, the link and tokens of that person end."""
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin sets other people's passwords.", code="role")
     web.store.annotator(name)
-    web.store.set_annotator(name, password_hash=web.accounts.hash_password(body.password))
-    if name != who.name:
-        web.store.end_sessions(name)
+    web.accounts.passwords.refuse_weak(body.password, [name, web.study.config.name, "steelyard"])
+    own = who.session if name == who.name else None
+    web.store.set_password(name, web.accounts.passwords.hash(body.password), keep=own)
     web.accounts.forget()
     web.store.audit(who.name, "password set", {"name": name})
+
+
+@router.delete("/annotators/{name}/sessions", status_code=204, responses=responses(401, 403, 404, 422, 503))
+def end_sessions(name: Who, web: WebOf, who: Owner) -> None:
+    """Sign out everywhere: yourself, or anybody as an admin. Links and tokens stay."""
+    if name != who.name and not who.may("admin"):
+        raise Problem(403, "Only an admin signs other people out.", code="role")
+    web.store.annotator(name)
+    web.store.end_sessions(name)
+    web.accounts.forget()
+    web.store.audit(who.name, "signed out everywhere", {"name": name})
+
+
+def _end(days: int | None) -> float | None:
+    return None if days is None else time.time() + days * 86400
 
 
 # ---------------------------------------------------------------------- tokens
@@ -142,7 +168,7 @@ def list_tokens(web: WebOf, who: Anyone) -> TokenList:
         tokens=[
             TokenInfo(
                 id=t.id, annotator=t.annotator, label=t.label, created=t.created, last_used=t.last_used,
-                revoked=t.revoked,
+                revoked=t.revoked, scope=t.scope, expires=t.expires, mode=t.mode,
             )
             for t in found
         ]
@@ -150,19 +176,19 @@ def list_tokens(web: WebOf, who: Anyone) -> TokenList:
 
 
 @router.post("/tokens", status_code=201, responses=responses(401, 403, 422, 503))
-def add_token(body: NewToken, web: WebOf, who: Anyone, response: Response) -> TokenMade:
-    """A token for programs; it may do what you may do, and is shown once."""
-    if who.via == "local":
-        _make_known(web, who.name)
-    secret = new_secret()
-    token = web.store.add_token(digest(secret), who.name, body.label)
-    web.store.audit(who.name, "token made", {"label": body.label})
+def add_token(body: NewToken, web: WebOf, who: Owner, response: Response) -> TokenMade:
+    """A token for programs, shown once. It never does more than you may do, and ends by itself."""
+    secret, expires = new_secret(), _end(body.days)
+    token = web.store.add_token(
+        digest(secret), who.name, body.label, scope=body.scope, expires=expires, mode=web.accounts.mode
+    )
+    web.store.audit(who.name, "token made", {"label": body.label, "scope": body.scope, "days": body.days})
     response.headers["Cache-Control"] = "no-store"
-    return TokenMade(id=token.id, token=secret)
+    return TokenMade(id=token.id, token=secret, scope=token.scope, expires=expires)
 
 
 @router.delete("/tokens/{id}", status_code=204, responses=responses(401, 403, 404, 422, 503))
-def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Anyone) -> None:
+def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Owner) -> None:
     """Revoke a token of yours; an admin revokes anybody's."""
     token = next((t for t in web.store.tokens() if t.id == id), None)
     if token is None or (token.annotator != who.name and not who.may("admin")):
@@ -171,11 +197,3 @@ def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Anyone) -> None:
         web.store.revoke_token(id)
         web.store.audit(who.name, "token revoked", {"label": token.label})
     web.accounts.forget()
-
-
-def _make_known(web: Web, name: str) -> None:
-    """The person at this machine may have no row yet, and is an admin here."""
-    try:
-        web.store.add_annotator(name, role="admin")
-    except ConflictError:
-        web.store.set_annotator(name, role="admin")

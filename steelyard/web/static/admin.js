@@ -1,7 +1,7 @@
 // Administration: people, tokens, wording, excluded images, the audit log. Everything goes through the API.
 
 import { call, pixels } from "./api.js";
-import { ago, count } from "./format.js";
+import { ago, count, until } from "./format.js";
 import "./menu.js";
 import { announce, element, one, page } from "./page.js";
 
@@ -34,7 +34,7 @@ async function people() {
     return element("tr", {},
       element("th", { scope: "row" }, person.name, person.active ? "" : " (inactive)"),
       element("td", { "data-label": "Role" }, role),
-      element("td", { "data-label": "Signs in by" }, [person.has_password ? "password" : null, person.has_link ? "link" : null].filter(Boolean).join(", ") || "nothing yet"),
+      element("td", { "data-label": "Signs in by" }, waysIn(person)),
       element("td", { class: "number", "data-label": "Answers" }, String(person.answers)),
       element("td", {}, element("div", { class: "actions" },
         act("New link", () => newLink(person.name), `New personal link for ${person.name}`),
@@ -47,9 +47,21 @@ async function people() {
   }));
 }
 
+/** How somebody signs in, and until when. */
+function waysIn(person) {
+  const link = [person.link_once ? "works once" : null, person.link_expires ? until(person.link_expires) : null].filter(Boolean).join(", ");
+  return [
+    person.has_password ? "password" : null,
+    person.has_link ? `link${link ? ` (${link})` : ""}` : null,
+  ].filter(Boolean).join(", ") || "nothing yet";
+}
+
 async function newLink(name) {
-  const { link } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`);
-  reveal(`Personal link of ${name}. It is shown once; an earlier link no longer works.`, new URL(link, location.href).href);
+  const days = one("#link-days").value;
+  const body = { days: days ? Number(days) : null, reusable: Boolean(one("#link-reusable").value) };
+  const { link, expires, reusable } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`, { body });
+  const good = `It works ${reusable ? "again and again" : "once"}${expires ? ` and ends ${until(expires).replace("until ", "on ")}` : ""}.`;
+  reveal(`Personal link of ${name}. ${good} It is shown now only; an earlier link no longer works.`, new URL(link, location.href).href);
   await people();
 }
 
@@ -58,6 +70,7 @@ function askPassword(name) {
   one("#password-name").textContent = name;
   dialog.dataset.name = name;
   one("#password-value").value = "";
+  one("#password-note").hidden = true;
   dialog.showModal();
 }
 
@@ -65,9 +78,18 @@ one("#password form").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(async () => {
     const { name } = one("#password").dataset;
-    await call("POST", `/annotators/${encodeURIComponent(name)}/password`, { body: { password: one("#password-value").value } });
+    const note = one("#password-note");
+    note.hidden = true;
+    try {
+      await call("POST", `/annotators/${encodeURIComponent(name)}/password`, { body: { password: one("#password-value").value } });
+    } catch (problem) { // said where the person is looking: the page is behind the dialog
+      note.hidden = false;
+      note.textContent = problem.message;
+      return;
+    }
     one("#password").close();
     await people();
+    await tokens();
     say(`${name} can sign in with the new password.`);
   });
 });
@@ -95,13 +117,17 @@ one("#people-add").addEventListener("submit", (event) => {
 
 // ---- tokens
 
+const ended = (token) => token.expires != null && token.expires * 1000 <= Date.now();
+
 async function tokens() {
   const { tokens: rows } = await call("GET", "/tokens");
   one("#tokens-none").hidden = rows.length > 0;
   one("#tokens tbody").replaceChildren(...rows.map((token) => element("tr", {},
     element("th", { scope: "row" }, token.label), element("td", { "data-label": "Whose" }, token.annotator),
+    element("td", { "data-label": "May" }, { read: "read", answer: "answer", full: "all" }[token.scope]),
+    element("td", { "data-label": "Ends" }, token.expires == null ? "never" : ended(token) ? "is over" : until(token.expires)),
     element("td", {}, token.last_used == null ? "never used" : `used ${ago(token.last_used)}`),
-    element("td", {}, token.revoked ? "revoked" : element("div", { class: "actions" }, act("Revoke", async () => {
+    element("td", {}, token.revoked ? "revoked" : ended(token) ? "" : element("div", { class: "actions" }, act("Revoke", async () => {
       await call("DELETE", `/tokens/${token.id}`);
       await tokens();
       say(`The token “${token.label}” no longer works.`);
@@ -112,8 +138,10 @@ one("#tokens-add").addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
   attempt(async () => {
-    const { token } = await call("POST", "/tokens", { body: { label: form.label.value.trim() } });
-    reveal("API token. It is shown once; send it as “Authorization: Bearer …”.", token);
+    const { token } = await call("POST", "/tokens", { body: {
+      label: form.label.value.trim(), scope: form.scope.value, days: form.days.value ? Number(form.days.value) : null,
+    } });
+    reveal("API token. It is shown now only; send it as “Authorization: Bearer …”.", token);
     form.reset();
     await tokens();
   });

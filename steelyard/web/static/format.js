@@ -17,6 +17,11 @@ export function ago(time, now = Date.now() / 1000) {
   return Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
 }
 
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+/** "until 24 Nov 2026"; the time is in seconds since 1970. */
+export const until = (time) => `until ${day.format(new Date(time * 1000))}`;
+
 /** How long something takes, roughly: "~6 min". */
 export function about(seconds) {
   if (seconds < 60) return "< 1 min";

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0004"
-down_revision = "0002"
+down_revision = "0003"
 
 Integer = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 DAYS = 14

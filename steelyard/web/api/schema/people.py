@@ -16,9 +16,12 @@ __all__ = [
     "Link",
     "Me",
     "NewAnnotator",
+    "NewLink",
     "NewToken",
     "Password",
     "RoleName",
+    "ScopeName",
+    "SignedIn",
     "TokenInfo",
     "TokenList",
     "TokenMade",
@@ -26,11 +29,15 @@ __all__ = [
 
 
 class Credentials(In):
-    """A name with its password, or the secret of a personal link."""
+    """A name with its password, the secret of a personal link, or the key of this start (on 127.0.0.1)."""
 
     name: Annotated[Text, Field(max_length=64)] = ""
     password: str = Field("", max_length=256)
     link: str = Field("", max_length=128)
+    key: str = Field("", max_length=128)
+
+
+ScopeName = Literal["read", "answer", "full"]
 
 
 class Me(BaseModel):
@@ -38,8 +45,15 @@ class Me(BaseModel):
 
     name: str
     role: Literal["annotator", "lead", "admin"]
-    via: Literal["local", "session", "token"]
+    via: Literal["local", "session", "token", "proxy"]
     csrf: str | None
+    scope: ScopeName = "full"
+
+
+class SignedIn(Me):
+    """Who signed in; `needs_password` where the way in was good for once and there is no other yet."""
+
+    needs_password: bool = False
 
 
 RoleName = Literal["annotator", "lead", "admin"]
@@ -67,6 +81,8 @@ class AnnotatorInfo(BaseModel):
     active: bool
     has_password: bool
     has_link: bool
+    link_expires: float | None
+    link_once: bool
     answers: int
 
 
@@ -82,16 +98,31 @@ class Password(In):
     password: str = Field(min_length=10, max_length=256)
 
 
+class NewLink(In):
+    """How long a personal link is good, and whether it works again and again."""
+
+    days: int | None = Field(default=7, ge=1, le=365, description="Until it ends; null for never.")
+    reusable: bool = False
+
+
 class Link(BaseModel):
     """A personal link, shown once."""
 
     link: str
+    expires: float | None
+    reusable: bool
 
 
 class NewToken(In):
-    """A token for a program, with what it is for."""
+    """A token for a program, with what it is for.
+
+    `read` reads what you may read; `answer` takes pairs and answers them as an annotator does, whatever your role;
+    `full` does everything that you may do.
+    """
 
     label: Name
+    scope: ScopeName = "full"
+    days: int | None = Field(default=90, ge=1, le=3650, description="Until it ends; null for never.")
 
 
 class TokenMade(BaseModel):
@@ -99,6 +130,8 @@ class TokenMade(BaseModel):
 
     id: int
     token: str
+    scope: ScopeName
+    expires: float | None
 
 
 class TokenInfo(BaseModel):
@@ -110,6 +143,9 @@ class TokenInfo(BaseModel):
     created: float
     last_used: float | None
     revoked: float | None
+    scope: ScopeName
+    expires: float | None
+    mode: Literal["login", "local"]
 
 
 class TokenList(BaseModel):
