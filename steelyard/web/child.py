@@ -11,12 +11,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from steelyard.errors import StudyError
+from steelyard.errors import SteelyardError, StudyError
 
-__all__ = ["Child", "exactly"]
+__all__ = ["Child", "answer", "exactly"]
 
 
 class Child:
@@ -96,6 +97,17 @@ class Child:
             if pipe is not None:
                 pipe.close()
         self._process = None
+
+
+def answer(main: Callable[[str], None]) -> None:
+    """Run the process's side: a server that is gone ends it quietly, a study that cannot be opened with a sentence."""
+    try:
+        main(sys.argv[1])
+    except BrokenPipeError:
+        os._exit(0)  # without another try to write what nobody reads
+    except SteelyardError as error:
+        print(f"{sys.argv[0]}: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
 
 
 def exactly(file: BinaryIO, n: int) -> bytes:

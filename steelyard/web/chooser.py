@@ -15,7 +15,7 @@ from pathlib import Path
 
 from steelyard.store.records import NewPair
 from steelyard.study import Study
-from steelyard.web.child import Child, exactly
+from steelyard.web.child import Child, answer, exactly
 from steelyard.web.priority import step_back
 
 __all__ = ["NEEDS_FEATURES", "Chooser", "choose"]
@@ -77,4 +77,4 @@ def _main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    answer(_main)

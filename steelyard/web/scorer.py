@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.web.child import Child, exactly
+from steelyard.web.child import Child, answer, exactly
 
 __all__ = ["Scorer"]
 
@@ -77,4 +77,4 @@ def _main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    answer(_main)

@@ -238,4 +238,10 @@ class TrainerProcess:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="trainer: %(message)s")
-    run_worker(sys.argv[1], parent=int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    try:
+        run_worker(sys.argv[1], parent=int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    except (
+        SteelyardError
+    ) as error:  # a study that cannot be opened now: the server starts another trainer in a while
+        log.error("%s", error)
+        sys.exit(2)

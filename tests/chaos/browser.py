@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Browser(threading.Thread):
         pressed: answers given by key.
         acknowledged: of which the server has acknowledged so many to the page.
         starts: how often the browser was started.
+        interruptions: why it had to sit down again, and how often.
         waiting: entries in the page's storage when it was last looked at.
     """
 
@@ -45,7 +47,7 @@ class Browser(threading.Thread):
         self.pressed = self.acknowledged = self.starts = self.failed = 0
         self.waiting = 0
         self.refused: list[str] = []
-        self.problem: BaseException | None = None
+        self.interruptions: Counter[str] = Counter()
         self.halt = threading.Event()
 
     def run(self) -> None:
@@ -58,7 +60,7 @@ class Browser(threading.Thread):
                     self._sit_down(playwright)
             except (Error, Away, OSError, AssertionError) as error:
                 # Killed, or the server is away: sit down again.
-                self.problem = error
+                self.interruptions[str(error).strip().partition("\n")[0][:120]] += 1
                 self.halt.wait(0.3)
         self.journal.close()
 

@@ -42,7 +42,10 @@ def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedPr
 class Importer(threading.Thread):
     """Imports one file after the other, each until the command says that it succeeded.
 
+    Strategy and note of its answers name the file: a pair that was there already keeps its own strategy.
+
     Attributes:
+        gate: held while the command runs, for those who need the disk to be quiet.
         running: the command, while one runs.
         done: files imported.
         file: number of the file that is being imported.
@@ -64,6 +67,7 @@ class Importer(threading.Thread):
         self.journal = Journal(folder / "importer.jsonl")
         self.random = random.Random(seed)
         self.rest, self._names = rest, names(images)
+        self.gate = threading.Lock()
         self.running: subprocess.Popen[str] | None = None
         self.done = self.file = 0
         self.errors: list[str] = []
@@ -74,7 +78,7 @@ class Importer(threading.Thread):
         while not self.halt.wait(self.rest):
             self.file += 1
             path = self._write(self.file)
-            while not self._import(path):
+            while not self._begin(path):
                 if self.halt.wait(0.5) and len(self.errors) > 20:
                     return
         self.journal.close()
@@ -94,6 +98,10 @@ class Importer(threading.Thread):
                 )
                 self.journal.write("send", kind="import", file=number, answered_at=at, **row)
         return path
+
+    def _begin(self, path: Path) -> bool:
+        with self.gate:
+            return self._import(path)
 
     def _import(self, path: Path) -> bool:
         self.running = subprocess.Popen(
@@ -121,6 +129,9 @@ class Feeder(threading.Thread):
 
     Args:
         used: gives how many answers were acknowledged so far.
+
+    Attributes:
+        gate: held while it puts pairs up.
     """
 
     def __init__(
@@ -129,6 +140,7 @@ class Feeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.study, self.environment, self.portion, self.used = study, environment, portion, used
         self.fed = 0
+        self.gate = threading.Lock()
         self.halt = threading.Event()
 
     def run(self) -> None:
@@ -136,5 +148,6 @@ class Feeder(threading.Thread):
         while not self.halt.wait(0.5):
             if self.used() > self.fed * 1.1:
                 words = ("next", str(self.study), "-n", str(self.portion), "--strategy", "random", "--json")
-                if run(self.environment, *words).returncode == 0:
-                    self.fed += self.portion
+                with self.gate:
+                    code = run(self.environment, *words).returncode
+                self.fed += self.portion * (code == 0)

@@ -99,14 +99,13 @@ class Server:
         with self._lock:
             self._wanted = not stay_down
             process = self._process
-            if process is None or process.poll() is not None:
-                return
-            victims = self.children() if everything else []
+            victims = self.family() if everything else []
             for victim in victims:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     victim.kill()
-            process.kill()
-            process.wait()
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
             psutil.wait_procs(victims, timeout=20)
 
     def close(self) -> None:
@@ -156,6 +155,15 @@ class Server:
         if not part:
             return found
         return [child for child in found if PARTS[part] in _command(child)]
+
+    def family(self) -> list[psutil.Process]:
+        """All processes at work on this study, those of servers killed earlier included."""
+        return [
+            process
+            for process in psutil.process_iter()
+            if str(self.study) in (words := _command(process))
+            and any(part in words for part in PARTS.values())
+        ]
 
     def pids(self) -> list[int]:
         """The server and all that it started."""

@@ -7,6 +7,8 @@ import signal
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.chaos import study
@@ -37,6 +39,8 @@ class World:
         images: in the study.
         trainer: new answers after which a model is fitted.
         portion: pairs put up ahead at a time; 0 leaves all choosing to the server.
+        rest: seconds between two imports.
+        pace: seconds that people rest between two answers, on average.
 
     Attributes:
         complaints: what went wrong on the way, in sentences.
@@ -54,6 +58,8 @@ class World:
         images: int,
         trainer: int,
         portion: int,
+        rest: float = 5.0,
+        pace: float = 0.0,
     ) -> None:
         self.complaints: list[str] = []
         self.counts: Counter[str] = Counter()
@@ -91,14 +97,20 @@ class World:
         own = Api(self.server.port, tokens["lead"]).images(12)
         self.people: list[Person] = [
             Answerer(
-                name, self.proxy.port, tokens[name], self.journals, seed * 1000 + k, spared=frozenset(own)
+                name,
+                self.proxy.port,
+                tokens[name],
+                self.journals,
+                seed * 1000 + k,
+                spared=frozenset(own),
+                pace=pace,
             )
             for k, name in enumerate(names)
         ]
         self.people.append(
             Curator("lead", self.proxy.port, tokens["lead"], self.journals, seed + 1, images=own)
         )
-        self.importer = Importer(self.study, self.journals, environment, seed + 2, images)
+        self.importer = Importer(self.study, self.journals, environment, seed + 2, images, rest)
         self.feeder = Feeder(self.study, environment, portion, self.acknowledged) if portion else None
         self.browser = (
             Browser(self.proxy.port, admin, "browser", self.journals, seed + 3) if browser else None
@@ -141,6 +153,15 @@ class World:
             self.postgres.stop(signal.SIGQUIT)
         self.disk.remove()
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """A while in which no command writes to the disk; the one that is running is waited for."""
+        with ExitStack() as stack:
+            for command in (self.importer, self.feeder):
+                if command is not None:
+                    stack.enter_context(command.gate)
+            yield
+
     # ------------------------------------------------------------------ looking
 
     def count(self, what: str) -> None:
@@ -172,8 +193,8 @@ class World:
 
     def imported(self, number: int, *, pairs: bool = False) -> int:
         """How many answers, or pairs, of an import are in the database now."""
-        table = "pairs" if pairs else "comparisons JOIN pairs ON pairs.id = comparisons.pair"
-        query = f"SELECT count(*) AS n FROM {table} WHERE pairs.strategy = ?"
+        table, column = ("pairs", "strategy") if pairs else ("comparisons", "note")
+        query = f"SELECT count(*) AS n FROM {table} WHERE {column} = ?"
         try:
             return int(self.database.rows(query, f"import-{number}")[0]["n"])
         except Exception:  # the database is away, or locked by the one who writes
