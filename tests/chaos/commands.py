@@ -16,22 +16,13 @@ from pathlib import Path
 from tests.chaos.journal import Journal
 from tests.chaos.study import names
 
-__all__ = ["Feeder", "Importer", "python", "run"]
+__all__ = ["Feeder", "Importer", "run"]
 
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of steelyard to its end."""
-    return _run(environment, "-m", "steelyard.cli", *arguments)
-
-
-def python(environment: dict[str, str], code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A piece of Python to its end."""
-    return _run(environment, "-c", code, *arguments)
-
-
-def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-m", "steelyard.cli", *arguments],
         env=os.environ | environment,
         capture_output=True,
         text=True,

@@ -26,15 +26,6 @@ from tests.chaos.world import World
 
 __all__ = ["main"]
 
-_CHECK = """
-import sys
-from steelyard.study import Study
-with Study.open(sys.argv[1]) as study:
-    problems = study.store.check()
-    print("\\n".join(problems))
-    sys.exit(bool(problems))
-"""
-
 
 def strike(world: World, kinds: list[type[Fault]], rng: random.Random) -> float:
     """Faults together, from beginning to end; gives the seconds from mending them until everybody works again."""
@@ -101,7 +92,7 @@ def verdict(world: World) -> tuple[list[str], Counter[str]]:
     opened = commands.run(world.environment, "status", str(world.study), "--json")
     if opened.returncode != 0:
         problems.append(f"the study does not open: {opened.stderr[-300:]}")
-    own = commands.python(world.environment, _CHECK, str(world.study))
+    own = commands.run(world.environment, "check", str(world.study))
     if own.returncode != 0:
         problems.append(f"check is not clean: {(own.stdout + own.stderr)[-500:]}")
     again, _ = check(world.database, journal.read(world.journals), world.before)
