@@ -30,6 +30,7 @@ _OPTIONAL = {
     "psycopg": ("PostgreSQL studies", "postgres"),
     "ray": ("experiments and scoring on a cluster", "ray"),
     "pydicom": ("DICOM images", "dicom"),
+    "cryptography": ("signing with a key", "sign"),
     "timm": ("backbones of the timm model zoo", "zoo"),
 }
 

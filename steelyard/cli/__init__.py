@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from steelyard import __version__
-from steelyard.cli import rescue, research, study  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli import rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
 from steelyard.cli.console import app, err, escape_markup, out
 from steelyard.errors import SteelyardError
 

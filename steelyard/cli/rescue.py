@@ -119,18 +119,33 @@ def check(
     images: Annotated[
         bool, typer.Option("--images", help="Read every image, not only see whether its file is there.")
     ] = False,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(help="Where a log ended, as this command printed it earlier (comparisons:120:9f86d0…)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for damage in every part of a study; exit code 0: sound, 1: problems were found, 2: could not look."""
     from steelyard.rescue import check_study
+    from steelyard.store.chain import read_heads
 
+    noted = [head for text in expect or [] for head in read_heads(text)]
     with progress_bar() as progress:
-        findings = check_study(study, images=images, progress=progress)
+        findings = check_study(study, images=images, expect=noted, progress=progress)
     problems = [finding for finding in findings if finding.level == "problem"]
+    heads: list[str] = []
+    if not problems:
+        with opened_study(study) as opened:
+            heads = [str(head) for head in opened.store.heads()]
     if as_json:
-        print_json({"sound": not problems, "findings": [finding.to_dict() for finding in findings]})
+        found = [finding.to_dict() for finding in findings]
+        print_json({"sound": not problems, "findings": found, "heads": heads})
     else:
         _show(findings)
+        if heads:
+            out.print("the logs end here; noted elsewhere, this shows that nothing before was changed:")
+        for head in heads:
+            out.print(f"  {head}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from steelyard.errors import SteelyardError, StoreError
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
 from steelyard.ranker import checkpoint
+from steelyard.store.chain import Head
 from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.dump import stored_revision
 from steelyard.store.opening import known_revisions
@@ -52,13 +53,18 @@ class Finding:
 
 
 def check_study(
-    folder: str | Path, *, images: bool = False, progress: Progress | None = None
+    folder: str | Path,
+    *,
+    images: bool = False,
+    expect: Iterable[Head] = (),
+    progress: Progress | None = None,
 ) -> list[Finding]:
     """Look at every part of a study; an empty list, or one of notes only, is a sound study. Nothing is changed.
 
     Args:
         folder: the study.
         images: read every image, not only see whether its file is there.
+        expect: heads of the logs that were noted elsewhere; without them a log that was cut off looks whole.
         progress: told how far it is.
     """
     place = Path(folder)
@@ -73,8 +79,9 @@ def check_study(
     tell(1, 5, "reading the catalog")
     catalog = _catalog(place, found)
     tell(2, 5, "reading the store")
-    with _Opened(place, config, found) as store:
+    with _Opened(place, config, found, list(expect)) as store:
         if store is not None:
+            _signatures(store, found)
             if catalog is not None:
                 _compare(place, catalog, store, found)
             tell(3, 5, "reading models")
@@ -115,7 +122,9 @@ def _catalog(place: Path, found: list[Finding]) -> Catalog | None:
 class _Opened:
     """The store of a study while it is looked at, or None where it cannot be opened."""
 
-    def __init__(self, place: Path, config: StudyConfig | None, found: list[Finding]) -> None:
+    def __init__(
+        self, place: Path, config: StudyConfig | None, found: list[Finding], expect: list[Head]
+    ) -> None:
         self._store: Store | None = None
         # Without a configuration the usual place is worth a look.
         url = store_url(place, config or StudyConfig())
@@ -129,7 +138,7 @@ class _Opened:
         if self._store is None:
             return
         try:
-            problems = self._store.check()
+            problems = self._store.check(expect)
         except SteelyardError as error:
             problems = [str(error)]
         found += [Finding("store", "problem", problem, _restore(place)) for problem in problems]
@@ -140,6 +149,23 @@ class _Opened:
     def __exit__(self, *_: object) -> None:
         if self._store is not None:
             self._store.close()
+
+
+def _signatures(store: Store, found: list[Finding]) -> None:
+    try:
+        newest = store.signatures()[-1:]
+    except SteelyardError:
+        return  # what is wrong with the store has been said
+    for one in newest:
+        if one.answers_since or one.grades_since:
+            found.append(
+                Finding(
+                    "store",
+                    "note",
+                    f"{one.answers_since} rows of answers and {one.grades_since} of grades came after {one.signer!r} signed",
+                    "if they belong to the study, have it signed again: steelyard sign STUDY",
+                )
+            )
 
 
 def _open(url: str, found: list[Finding]) -> Store | None:

@@ -28,7 +28,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.store.errors import StoreError
@@ -84,11 +84,15 @@ _HEAD = re.compile(r"(comparisons|grades|audit):(\d{1,19}):([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a log ends: the number of its last row (0: it is empty) and that row's hash. `str` is one line to note."""
+    """Where a log ends: the number of its last row (0: it is empty) and that row's hash. `str` is one line to note.
+
+    `noted` says by whom or where it was noted, for the sentence that tells of a difference.
+    """
 
     log: str
     seq: int
     hash: str
+    noted: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.log}:{self.seq}:{self.hash}"
@@ -145,10 +149,10 @@ class Verifier:
     def __init__(self, log: str, expect: Iterable[Head] = ()) -> None:
         self.log, self.seq, self.hash, self.rows = log, 0, genesis(log), 0
         self.problems: list[str] = []
-        self._noted: dict[int, list[str]] = {}
+        self._noted: dict[int, list[Head]] = {}
         for head in expect:
             if head.log == log:
-                self._noted.setdefault(head.seq, []).append(head.hash)
+                self._noted.setdefault(head.seq, []).append(head)
         self._compare_noted()
 
     def read(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -176,11 +180,9 @@ class Verifier:
     def finish(self) -> list[str]:
         """The problems, once the last row has been read."""
         for seq in sorted(self._noted):
-            self._say(
-                f"row {seq} of {self.log} was noted and is gone: the log ends at row {self.seq}"
-                if seq > self.seq
-                else f"row {seq} of {self.log} was noted and is gone"
-            )
+            for head in self._noted[seq]:
+                end = f": the log ends at row {self.seq}" if seq > self.seq else ""
+                self._say(f"row {seq} of {self.log} was {head.noted or 'noted'} and is gone{end}")
         return self.problems
 
     @property
@@ -189,10 +191,11 @@ class Verifier:
         return Head(self.log, self.seq, self.hash)
 
     def _compare_noted(self) -> None:
-        for hash in self._noted.pop(self.seq, ()):
-            if hash != self.hash:
+        for head in self._noted.pop(self.seq, ()):
+            if head.hash != self.hash:
                 self._say(
-                    f"row {self.seq} of {self.log} has another hash than was noted: it or a row before it is not what was written"
+                    f"row {self.seq} of {self.log} has another hash than was {head.noted or 'noted'}: it or a row before "
+                    f"it is not what was written"
                 )
 
     def _broken(self, before: int, seq: int) -> None:

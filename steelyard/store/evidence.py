@@ -15,7 +15,7 @@ from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, genesis, link
 from steelyard.store.database import Database
 from steelyard.store.logfile import write_log
 
-__all__ = ["Evidence", "continued", "verify"]
+__all__ = ["Evidence", "continued", "head", "parsed", "verify"]
 
 BLOCK = 10_000
 """Rows that are read at once: the log of a large study does not fit into memory."""
@@ -105,15 +105,16 @@ def _block(connection: Connection, log: str, after: int, upto: int | None) -> Se
     limits = {"after": after, "upto": 2**63 - 1 if upto is None else upto}
     rows: Sequence[Any] = connection.execute(_ROWS[log], limits).all()
     if log == "audit":
-        return [(*row[:-2], _parsed(row[-2]), row[-1]) for row in rows]
+        return [(*row[:-2], parsed(row[-2]), row[-1]) for row in rows]
     return rows
 
 
-def _parsed(detail: Any) -> Any:
+def parsed(detail: Any) -> Any:
+    """A document of the audit log from its text; one that is none has no encoding, so that its row counts as changed."""
     try:
         return json.loads(detail)
     except (TypeError, ValueError):
-        return _Unreadable  # has no encoding, so that the row counts as changed
+        return _Unreadable
 
 
 class _Unreadable:

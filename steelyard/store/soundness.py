@@ -12,6 +12,7 @@ from steelyard.store.evidence import verify
 from steelyard.store.log import COMPARISONS, GRADES
 from steelyard.store.pairs import ANSWERS, EXCLUDED
 from steelyard.store.schema import comparisons, grades, pairs
+from steelyard.store.signature import signed_heads, unfounded
 
 __all__ = ["problems"]
 
@@ -65,7 +66,7 @@ def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
         ),
     ):
         found += [sentence.format(value) for value in connection.execute(query.limit(20)).scalars()]
-    return found + verify(connection, expect)
+    return found + unfounded(connection) + verify(connection, [*expect, *signed_heads(connection)])
 
 
 def _unguarded(connection: Connection) -> list[str]:

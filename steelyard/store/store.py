@@ -17,7 +17,6 @@ from steelyard.store.changes import ChangeTable
 from steelyard.store.comparisons import ComparisonLog
 from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.errors import StoreError
-from steelyard.store.evidence import Evidence
 from steelyard.store.grades import GradeLog
 from steelyard.store.grading import GradeLeases
 from steelyard.store.images import ImageTable
@@ -26,6 +25,7 @@ from steelyard.store.leases import LeaseTable
 from steelyard.store.opening import prepare
 from steelyard.store.pairs import PairTable
 from steelyard.store.sessions import SessionTable
+from steelyard.store.signature import SignatureLog
 from steelyard.store.trainer import TrainerTable
 
 __all__ = ["Store"]
@@ -46,7 +46,7 @@ class Store(
     AttemptTable,
     AuditLog,
     ChangeTable,
-    Evidence,
+    SignatureLog,
 ):
     """A study's database, open. May be shared between threads; after a fork the child makes its own connections.
 
