@@ -34,13 +34,16 @@ class CountedLog(Database):
             more, last = connection.execute(_COUNT_AFTER, {"after": seq}).one()
         if last is not None:
             answers += int(more)
-            self._counted = int(last), answers
+            if self._settled:
+                self._counted = int(last), answers
         return answers
 
     def _count_on(self, first: int, n: int) -> None:
         """Rows from number `first` were written, `n` answers that supersede nothing."""
         seq, answers = self._counted
-        if seq == first - 1:  # else somebody else wrote in between, and the next who asks reads on
+        if (
+            seq == first - 1 and self._settled
+        ):  # else somebody else wrote in between, and the next who asks reads on
             self._counted = first + n - 1, answers + n
 
 

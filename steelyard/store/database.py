@@ -188,13 +188,11 @@ class Database:
         self._pid = os.getpid()
         # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
         self._writer = threading.Lock()
-        self._running = (
-            threading.local()
-        )  # the transaction that this thread's calls belong to, if `_together` began one
+        # The transaction that this thread's calls belong to, if `_together` began one.
+        self._running = threading.local()
         self._ahead, self._asked = 0.0, -math.inf  # the server's clock against ours, and when it was asked
-        self._known: set[str] = (
-            set()
-        )  # annotators that were met in the database, from which nobody is ever removed
+        # Annotators that were met in the database, from which nobody is ever removed.
+        self._known: set[str] = set()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -221,6 +219,11 @@ class Database:
                 yield connection
             finally:
                 self._running.connection = None
+
+    @property
+    def _settled(self) -> bool:
+        """Whether what a call has just read or written is committed, and may be remembered."""
+        return getattr(self._running, "connection", None) is None
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Connection]:

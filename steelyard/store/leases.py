@@ -55,7 +55,8 @@ class LeaseTable(Database):
                 if self._sqlite:
                     held, taken = _look(connection, annotator, wanted, at)
                     return _hand_out(connection, annotator, held, taken, at, seconds, rng)
-            self._known.add(annotator)
+            if self._settled:
+                self._known.add(annotator)
         leased = self._lease_unlocked(annotator, wanted, seconds, rng, now)
         while len(leased) < wanted:
             # Pairs that others were just looking at were skipped. Before saying that nothing is left, wait for them;

@@ -18,8 +18,7 @@ from sqlalchemy.engine import Connection
 from steelyard.store import fields
 from steelyard.store.audit import append_audit
 from steelyard.store.chain import LOGS, Head, read_heads
-from steelyard.store.changes import claim
-from steelyard.store.errors import ConflictError, StoreError
+from steelyard.store.errors import StoreError
 from steelyard.store.evidence import Evidence, head, parsed
 from steelyard.store.records import AuditEntry
 from steelyard.store.schema import audit, models
@@ -92,34 +91,23 @@ def statement(at: float, signer: str, detail: Mapping[str, Any]) -> bytes:
 class SignatureLog(Evidence):
     """Methods about signatures."""
 
-    def sign(
-        self, signing: Signing, *, key: Any = None, change: str | None = None, now: float | None = None
-    ) -> Signature:
+    def sign(self, signing: Signing, *, key: Any = None, now: float | None = None) -> Signature:
         """Sign the study as it is now.
 
         Args:
             signing: who, with which meaning, and what lies outside the store.
             key: a `steelyard.study.signing.Key` that signs the statement too, so that nobody who only has the
                 database can forge it.
-            change: made by the client; the same signature sent twice is one.
             now: seconds since 1970; None asks the database.
 
         Raises:
             StoreError: a field cannot be stored.
-            ConflictError: the id was used for something else.
         """
         fields.name(signing.signer, "a signer's name")
         if not fields.text(signing.meaning, "the meaning of a signature", most=500).strip():
             raise StoreError('the meaning of a signature says what it stands for ("reviewed and approved")')
         with self._writing() as connection:
             at = self._clock(connection, now)
-            if not claim(self, connection, change, signing.signer, "sign", at):
-                mine = [s for s in _read(connection) if s.signer == signing.signer]
-                if not mine:
-                    raise ConflictError(
-                        f"the change {change} was made and is no signature of {signing.signer!r}"
-                    )
-                return mine[-1]
             self._lock_log(connection)  # from here on no log grows until the signature is written
             newest = sa.select(models.c.fingerprint).order_by(models.c.id.desc()).limit(1)
             detail = {

@@ -71,7 +71,7 @@ def proof_holds(one: Signature) -> bool:
 
 
 def sign_study(
-    study: Study, signer: str, meaning: str, *, via: str, key: Key | None = None, change: str | None = None
+    study: Study, signer: str, meaning: str, *, via: str, key: Key | None = None, now: float | None = None
 ) -> Signature:
     """Vouch for a study as it is now.
 
@@ -81,10 +81,10 @@ def sign_study(
         meaning: what that says ("reviewed and approved").
         via: how the signer was known: `password`, `local` or `command line`.
         key: signs too, so that a forger needs more than the database.
-        change: the client's id; sent twice is signed once.
+        now: seconds since 1970; None asks the database.
     """
     bound = Signing(signer, meaning, via, configuration_hash(study), study.catalog.fingerprint())
-    return study.store.sign(bound, key=key, change=change)
+    return study.store.sign(bound, key=key, now=now)
 
 
 def configuration_hash(study: Study) -> str:

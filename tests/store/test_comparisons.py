@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from steelyard.pairs import Answer
@@ -246,3 +247,22 @@ def test_answers_that_arrive_together_take_their_images_out(
     assert store.excluded_ids() == {id for answer in new for id in (answer.left, answer.right)}
     assert len(store.audit_log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
     assert [pair.id for pair in store.pairs(open=True)] == [pair_ids[4]]
+
+
+def test_what_a_transaction_took_back_is_not_counted(store: Store, pair_ids: list[int], say: Any) -> None:
+    assert store.answer_count() == 0
+    [leased] = store.lease_pairs("kt", 1, seconds=60, rng=np.random.default_rng(0))
+
+    def fail() -> None:
+        with store.change(None, "kt", "answer"):
+            store.lease_pairs("new", 1, seconds=60, rng=np.random.default_rng(0))
+            recorded = store.add_comparison(say.about(leased), require_lease=True)
+            assert store.answer_count(since=recorded.seq) == store.answer_count() == 1
+            raise StoreError("the light went out")
+
+    with pytest.raises(StoreError, match="light"):
+        fail()
+    assert store.answer_count() == 0
+    assert store.lease_pairs("new", 2, seconds=60, rng=np.random.default_rng(0))
+    recorded = store.add_comparison(say.about(leased), require_lease=True)
+    assert (recorded.seq, store.answer_count(since=1), store.answer_count()) == (1, 1, 1)

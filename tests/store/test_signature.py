@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.store.chain import LOGS
-from steelyard.store.errors import ConflictError, StoreError
+from steelyard.store.errors import StoreError
 from steelyard.store.evidence import verify
 from steelyard.store.records import NewGrade, NewModel, NewPair
 from steelyard.store.signature import Signing, signed_heads, unfounded
@@ -92,14 +92,6 @@ def test_an_entry_that_only_looks_like_a_signature_is_named(signed: Store, detai
         connection.exec_driver_sql(f"UPDATE audit SET detail = '{detail}'")
         assert unfounded(connection) == ["audit row 1 says that 'kt' signed, but is no signature"]
         assert signed_heads(connection) == []
-
-
-def test_sent_twice_is_signed_once(signed: Store) -> None:
-    one = signed.sign(WHAT, change="x-1")
-    assert signed.sign(WHAT, change="x-1") == one
-    assert len(signed.signatures()) == 2
-    with pytest.raises(ConflictError):
-        signed.sign(Signing("sam", "seen", "password", "", ""), change="x-1")
 
 
 @pytest.mark.parametrize("meaning", ["", "   ", "x" * 501])
