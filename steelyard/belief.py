@@ -6,6 +6,7 @@ newest model's posterior is moved by rank-one updates, and replaced when a new m
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
 from steelyard.store.store import Store
 
-__all__ = ["Belief", "load_absent", "load_posterior", "save_posterior"]
+__all__ = ["Belief", "load_absent", "load_posterior", "save_posterior", "usable_model"]
+
+log = logging.getLogger("steelyard")
 
 # Beyond this many answers the curvatures of the fit are stale anyway; the trainer's next model brings them in.
 _MOST_UPDATES = 2_000
@@ -31,6 +34,7 @@ class Belief:
         posterior: what is believed about the scores, None before the first model.
         model: the model it started from.
         start: its posterior before any answer since, None before the first model.
+        announced: number of the newest model when we looked; `model` is an older one if that could not be read.
         absent: rows of images that it could not read; what the posterior says about them means nothing.
     """
 
@@ -41,6 +45,7 @@ class Belief:
         self.start: Posterior | None = None
         self.model: Model | None = None
         self.absent: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.announced = 0
         self._last_pair = 0
         self._last_seq = 0
         self._observed: set[int] = set()
@@ -52,23 +57,23 @@ class Belief:
             self.taken.add(columns.rows)
             self._last_pair = int(columns.id[-1])
         newest = self._store.newest_model()
-        if newest is not None and (self.model is None or newest.id != self.model.id):
-            self._start_from(newest)
+        if newest is not None and newest.id != self.announced:
+            self._start_from(*usable_model(self._folder, self._store))
+            self.announced = newest.id
         if self.model is None:
             return self
         answers = self._store.effective_arrays(after=self._last_seq)
         if self._observed & set(answers.superseded.tolist()):
             # An answer that has moved the posterior was taken back: start again from the model.
-            self._start_from(self.model)
+            assert self.start is not None
+            self._start_from(self.model, self.start)
             answers = self._store.effective_arrays(after=self._last_seq)
         self._observe(answers)
         return self
 
-    def _start_from(self, model: Model) -> None:
-        if self.start is None or self.model is None or self.model.id != model.id:
-            self.start = load_posterior(self._folder / model.path)
-            self.absent = load_absent(self._folder / model.path)
-        self.posterior = self.start
+    def _start_from(self, model: Model, start: Posterior) -> None:
+        self.posterior = self.start = start
+        self.absent = load_absent(self._folder / model.path)
         if len(self.posterior) != self.taken.size:
             raise StudyError(
                 f"{self._folder / model.path} is about {len(self.posterior)} images, but the study has {self.taken.size}; "
@@ -122,6 +127,24 @@ def load_absent(folder: Path) -> NDArray[np.int64]:
         ) from error
 
 
+def usable_model(folder: Path, store: Store) -> tuple[Model, Posterior]:
+    """The newest model whose posterior can be read; a warning says which ones cannot.
+
+    Raises:
+        StudyError: none can, or there is none.
+    """
+    first: StudyError | None = None
+    for model in reversed(store.models()):
+        try:
+            load_absent(folder / model.path)
+            return model, load_posterior(folder / model.path)
+        except StudyError as error:
+            if first is None:
+                log.warning("%s – the model before it is used until then; see: steelyard check", error)
+            first = first or error
+    raise first or StudyError(f"there is no model yet; train one with: steelyard train {folder}")
+
+
 def load_posterior(folder: Path) -> Posterior:
     """Open what `save_posterior` wrote.
 
@@ -135,7 +158,7 @@ def load_posterior(folder: Path) -> Posterior:
             kind = file.metadata()["kind"]
             arrays = {name: file.get_tensor(name) for name in ("offset", "weights", "covariance", "tau")}
         rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
         raise StudyError(
             f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
         ) from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard.belief import load_posterior
 from steelyard.config import StudyConfig
-from steelyard.errors import SteelyardError, StoreError
+from steelyard.errors import CatalogError, SteelyardError, StoreError
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
 from steelyard.ranker import checkpoint
@@ -285,11 +285,14 @@ def _images(
 ) -> None:
     wanted = [row for row in range(len(catalog)) if row not in left_out]
     remedy = f"put them back, or say where their folder is now: steelyard relocate {place} FOLDER"
-    if catalog.source is not None and not catalog.source.exists():
-        found.append(
-            Finding("images", "problem", f"{catalog.source} is missing", "put it back, or restore it")
-        )
-        return
+    if catalog.source is not None:
+        try:  # opening the array reads its head and compares it with the size of the file
+            rows = catalog.features if catalog.kind == "features" else catalog.read(0)
+            if catalog.kind == "features" and (rows is None or len(rows) != len(catalog)):
+                raise CatalogError(f"{catalog.source} has other rows than the catalog")
+        except (SteelyardError, OSError, IndexError) as error:
+            found.append(Finding("images", "problem", str(error), f"put it back, or {_restore(place)}"))
+            return
     if read:
         bad = [
             f"{n.path}: {n.reason}"

@@ -22,7 +22,7 @@ from steelyard.store.grading import GradeLeases
 from steelyard.store.images import ImageTable
 from steelyard.store.importing import ImportTable
 from steelyard.store.leases import LeaseTable
-from steelyard.store.opening import prepare
+from steelyard.store.opening import prepare, quick_look
 from steelyard.store.pairs import PairTable
 from steelyard.store.sessions import SessionTable
 from steelyard.store.signature import SignatureLog
@@ -53,7 +53,10 @@ class Store(
     Attributes:
         url: where it is, without the password.
         revision: of its schema.
+        trouble: what a quick look at opening found damaged, in a sentence; None when it found nothing.
     """
+
+    trouble: str | None = None
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Store:
@@ -71,11 +74,14 @@ class Store(
         """
         engine = make_engine(read_url(url))
         try:
+            trouble = quick_look(engine)
             prepare(engine, create=create)
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine)
+        opened = cls(engine)
+        opened.trouble = trouble
+        return opened
 
     def backup(self, path: str | Path) -> Path:
         """Copy a SQLite store to a new file while it is in use.
@@ -85,7 +91,7 @@ class Store(
         """
         if not self._sqlite:
             raise StoreError(
-                "PostgreSQL makes its own backups; run pg_dump --format=custom on this database",
+                "only a SQLite store is copied as a file; back up the whole study with: steelyard backup",
                 place=self.url,
             )
         return copy_sqlite(Path(str(self._engine.url.database)), Path(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from steelyard.belief import load_absent, save_posterior
 from steelyard.config import RankerConfig, StudyConfig
-from steelyard.errors import StudyError
+from steelyard.errors import RankerError, StudyError
+from steelyard.files import sync_folder, sync_tree
+from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
@@ -25,6 +28,7 @@ from steelyard.study.inputs import Inputs
 __all__ = ["TrainedModel", "answers_about", "estimate", "learn"]
 
 Progress = Callable[[int, int, str], None]
+log = logging.getLogger("steelyard")
 
 _KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights
 
@@ -117,7 +121,9 @@ def learn(
     (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
     if folder.exists():  # left by a trainer that died between here and the announcement below
         shutil.rmtree(folder)
+    sync_tree(working)  # a model that is announced is on disk
     working.rename(folder)
+    sync_folder(folder.parent)
     store.add_model(
         NewModel(
             number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.last_grade_seq(), metrics,
@@ -207,7 +213,14 @@ def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | No
     models = store.models()
     if not models or config.warm_start == "scratch":
         return None
-    return study / (models[0] if config.warm_start == "round0" else models[-1]).path
+    wanted = models if config.warm_start == "round0" else models[::-1]
+    for model in wanted:
+        try:
+            checkpoint.load(study / model.path)
+            return study / model.path
+        except RankerError as error:  # damaged, or in no backup; another start is better than no training
+            log.warning("%s – the next model starts from another one", error)
+    return None
 
 
 def _marks(grades: NDArray[np.int64], left_out: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ A study is a folder:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import Belief, load_absent, load_posterior
+from steelyard.belief import Belief, load_absent, usable_model
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
-from steelyard.errors import ImageError, StudyError
+from steelyard.errors import ImageError, RankerError, StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
 from steelyard.stopping import AccuracyEstimate, advise
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
 
     from steelyard.annotators import Annotator
     from steelyard.ranker.grades import GradeScale
+    from steelyard.ranker.model import Ranker
     from steelyard.ranker.posterior import Posterior
 
 __all__ = ["Study", "store_url", "study_config"]
 
 Progress = Callable[[int, int, str], None]
+log = logging.getLogger("steelyard")
 
 
 def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
@@ -129,7 +132,7 @@ class Study:
         config = StudyConfig.load(place / "study.toml")
         if not (place / "catalog.arrow").exists():
             raise StudyError(
-                f"{place / 'catalog.arrow'} is missing; restore it, or make the study anew beside this one"
+                f"{place / 'catalog.arrow'} is missing; restore a backup with: steelyard restore FILE {place} --replace"
             )
         return cls(
             place,
@@ -383,20 +386,20 @@ class Study:
         if folder is None:
             posterior, absent = self._scored(progress)
             return score_table(self.catalog, posterior, left_out=self._out(absent))
-        from steelyard.ranker.model import load_ranker, ranker_inputs
+        from steelyard.ranker.model import ranker_inputs
 
         catalog = Catalog.from_folder(
             Path(folder), check=True, on_error=self.config.images.on_error, progress=progress
         )
-        ranker = load_ranker(self.folder / self._newest_model().path)
+        ranker = self._newest_ranker()
         inputs = ranker_inputs(catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
         return score_table(catalog, ranker.posterior(inputs, progress=progress))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
         """Where a picture that is not in the study falls: `score`, `uncertainty`, `rank` among the study's images."""
-        from steelyard.ranker.model import load_ranker, picture_inputs
+        from steelyard.ranker.model import picture_inputs
 
-        ranker = load_ranker(self.folder / self._newest_model().path)
+        ranker = self._newest_ranker()
         posterior = ranker.posterior(picture_inputs(rgb[None], self.config.ranker))
         score = float(posterior.mean[0])
         others = np.delete(self._newest_posterior().mean, self._out(self._absent()))
@@ -495,7 +498,9 @@ class Study:
             "accuracy": self.accuracy().sentence if newest else None,
             "strategy": self.config.ask.strategy,
         }
-        if not answers:
+        if self.store.trouble:
+            state["next"] = f"see what is wrong: steelyard check {self.folder} ({self.store.trouble})"
+        elif not answers:
             state["next"] = f"answer some pairs: steelyard serve {self.folder}"
         elif newest is None or new_answers >= self.config.trainer:
             state["next"] = f"train: steelyard train {self.folder} (the page does it by itself)"
@@ -516,7 +521,7 @@ class Study:
 
     def _absent(self) -> NDArray[np.int64]:
         """Rows that the newest model could not read."""
-        return load_absent(self.folder / self._newest_model().path)
+        return load_absent(self.folder / self._usable()[0].path)
 
     def _out(self, absent: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.union1d(absent, self.store.excluded_rows()).astype(np.int64)
@@ -526,11 +531,8 @@ class Study:
         posterior, absent = self._newest_posterior(), self._absent()
         if not any(self._readable(int(row)) for row in absent):
             return posterior, absent
-        from steelyard.ranker.model import load_ranker
-
         seen = self._seen(progress)
-        ranker = load_ranker(self.folder / self._newest_model().path)
-        return ranker.posterior(seen.rows, progress=progress), seen.absent
+        return self._newest_ranker().posterior(seen.rows, progress=progress), seen.absent
 
     def _readable(self, row: int) -> bool:
         try:
@@ -540,11 +542,28 @@ class Study:
         return True
 
     def _newest_posterior(self) -> Posterior:
-        newest = self._newest_model()
-        belief = self._belief
-        if belief.model is not None and belief.model.id == newest.id and belief.start is not None:
-            return belief.start
-        return load_posterior(self.folder / newest.path)
+        return self._usable()[1]
+
+    def _usable(self) -> tuple[Model, Posterior]:
+        """The newest model that can be read, as the belief has it or from its folder."""
+        newest, belief = self._newest_model(), self._belief
+        if belief.announced == newest.id and belief.model is not None and belief.start is not None:
+            return belief.model, belief.start
+        return usable_model(self.folder, self.store)
+
+    def _newest_ranker(self) -> Ranker:
+        from steelyard.ranker.model import load_ranker
+
+        self._newest_model()
+        first: RankerError | None = None
+        for model in reversed(self.store.models()):
+            try:
+                return load_ranker(self.folder / model.path)
+            except RankerError as error:  # damaged, or an older one that was in no backup
+                first = first or error
+                log.warning("%s – the model before it is used", error)
+        assert first is not None
+        raise first
 
 
 def store_url(folder: Path, config: StudyConfig) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import load_absent, load_posterior
+from steelyard.belief import load_absent, load_posterior, usable_model
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
@@ -86,21 +86,22 @@ class Scores:
             if kept is not None and kept.model.id == newest.id and self._excluded == len(excluded):
                 return kept
             try:
-                posterior = load_posterior(self.study.folder / newest.path)
+                model, posterior = newest, load_posterior(self.study.folder / newest.path)
+                load_absent(self.study.folder / newest.path)
             except StudyError:
-                if kept is None:
-                    raise
-                return kept  # a trainer may be exchanging files; the next look finds them
+                if kept is not None and self._excluded == len(excluded):
+                    return kept  # a trainer may be exchanging files; the next look finds them
+                model, posterior = usable_model(self.study.folder, self.study.store)
             score = np.asarray(posterior.mean, dtype=np.float64)
             std = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
             shown = np.ones(len(score), dtype=bool)
             shown[excluded] = False
-            shown[load_absent(self.study.folder / newest.path)] = False
+            shown[load_absent(self.study.folder / model.path)] = False
             order = np.argsort(score, kind="stable")
             order = order[shown[order]]
             rank = np.zeros(len(score), dtype=np.int64)
             rank[order] = np.arange(len(order), 0, -1)
-            self._ranking = Ranking(newest, score, std, order, rank)
+            self._ranking = Ranking(model, score, std, order, rank)
             self._excluded = len(excluded)
             self._filtered.clear()
             return self._ranking

@@ -168,7 +168,7 @@ def test_replacing_moves_aside_and_deletes_nothing(
     with Study.open(folder) as restored, Study.open(str(done.replaced)) as aside:
         assert restored.store.answer_count() == 7
         assert aside.store.answer_count() == 10
-        assert len(aside.score()) == 16
+        assert len(aside.score()) == 15
 
 
 def test_a_damaged_study_can_be_replaced(sqlite_study: Study, tmp_path: Path) -> None:
