@@ -8,7 +8,7 @@ WORKERS ?= 2
 STEELYARD_DATA ?= $(abspath ../shared/data)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench chaos docs browser clean
+.PHONY: help setup demo test lint audit bench chaos docs browser clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -24,10 +24,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)   ## draw images, answer, train, compare asking well with asking at random; then open the page
 	$(BIN)/steelyard demo $(DEMO)
 
-lint: $(STAMP)   ## style and types
+lint: $(STAMP)   ## style, types, careless code (ruff S), and whether what is installed is what was tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/pins.py
+
+audit: $(STAMP)  ## known holes in dependencies, by pip-audit, which asks the internet
+	$(BIN)/python .ci/audit.py
 
 test: lint browser  ## style, types and all tests (DATA-marked ones where the data is)
 	OMP_NUM_THREADS=1 STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST)

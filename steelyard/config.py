@@ -88,7 +88,8 @@ class RankerConfig:
         draws: T.
         screening: share of the pool that gets all T draws; 1 turns screening off.
         augment: flips, small turns and light jitter while training.
-        weights: local file of pretrained weights; empty looks in the usual places.
+        weights: local file of pretrained weights; empty looks in the usual places; `download` may fetch them from the
+            internet, which nothing does otherwise; `none` starts from random ones.
         device: `auto`, `cpu`, `cuda`, …
         precision: as Lightning Fabric names it.
         threads: CPU threads; 0 leaves the default.

@@ -20,6 +20,11 @@ __all__ = ["Engine", "cores", "one_thread", "run_all"]
 Engine = Literal["local", "ray"]
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
+_NOWHERE = {
+    "http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9",
+    "no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost",
+}  # fmt: skip
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -64,6 +69,7 @@ def _local(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int)
 
 
 def _ray(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before it is loaded, or it reports to its makers
     try:
         import ray
         from ray.util.joblib import register_ray
@@ -73,7 +79,10 @@ def _ray(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
 
     started = not ray.is_initialized()
     if started:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        # A cluster of our own stays on this machine, and need not ask outside for its address.
+        here = {} if os.environ.get("RAY_ADDRESS") else {"_node_ip_address": "127.0.0.1"}
+        with _quiet():
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", **here)
     try:
         register_ray()
         many = jobs or int(ray.cluster_resources().get("CPU", 1))
@@ -88,6 +97,24 @@ def _ray(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
     finally:
         if started:
             ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Processes that are started inside ask nobody outside which cloud this is.
+
+    Ray's head does, with its statistics switched off too, by plain HTTP; a proxy where nothing listens ends that here.
+    """
+    before = {name: os.environ.get(name) for name in _NOWHERE}
+    os.environ.update(_NOWHERE)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _alone(function: Callable[[Any], Any], task: Any) -> Any:

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from steelyard.study import Study
 
 
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download", help="Fetch pretrained weights from the internet where this machine has none."
+    ),
+]
+
+
 @app.command()
 def init(
     study: StudyFolder,
@@ -51,6 +59,7 @@ def init(
     ] = "",
     seed: Annotated[int, typer.Option(help="Where all chance of the study comes from.")] = 0,
     on_error: Annotated[str, typer.Option(help="What an unreadable image does: skip or fail.")] = "skip",
+    download: Download = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a study from a folder of images."""
@@ -78,6 +87,7 @@ def init(
             "on_error": on_error,
         },
         **({"page": {"question": question}} if question else {}),
+        **({"ranker": {"weights": "download"}} if download else {}),
     )
     with progress_bar() as progress:
         catalog = read_catalog(config.images, progress=progress)
@@ -219,9 +229,11 @@ def simulate(
 
 
 @app.command()
-def train(study: StudyFolder, as_json: AsJson = False) -> None:
+def train(study: StudyFolder, download: Download = False, as_json: AsJson = False) -> None:
     """Train the ranker on all answers so far."""
     with opened_study(study) as opened:
+        if download and not opened.config.ranker.weights:
+            opened.config = opened.config.with_changes(ranker={"weights": "download"})
         with progress_bar() as progress:
             model = opened.fit(progress=progress)
         accuracy = opened.accuracy()

@@ -31,6 +31,7 @@ from torch import nn
 from steelyard.errors import MissingExtraError, RankerError
 
 __all__ = [
+    "DOWNLOAD",
     "Pixels",
     "build",
     "find_weights",
@@ -39,6 +40,9 @@ __all__ = [
     "read_weights",
     "torchvision_densenet",
 ]
+
+DOWNLOAD = "download"
+"""What `weights` has to say before anything is fetched from the internet."""
 
 DENSENET169_URL = "https://download.pytorch.org/models/densenet169-b2777c0a.pth"
 _CHECKSUM = re.compile(r"-([0-9a-f]{8})\.(?:pth|safetensors)$")
@@ -94,7 +98,8 @@ def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequ
     Args:
         name: `small`, `densenet169`, `lite0`, `lite2` or `timm:NAME`.
         weights: a local file, or a folder that holds it; empty looks in the usual places (see `find_weights`);
-            `none` leaves random weights, drawn from torch's current generator.
+            `download` may also fetch them from the internet, which nothing else does; `none` leaves random weights,
+            drawn from torch's current generator.
         image_size: side in pixels; 0 takes the backbone's own.
 
     Returns:
@@ -108,7 +113,7 @@ def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequ
         return _timm(name.removeprefix("timm:"), weights)
     if name == "small":
         stages, width = _small()
-        if weights not in ("", "none"):
+        if weights not in ("", "none", DOWNLOAD):
             load_state(stages, read_weights(Path(weights)), source=weights)
         return stages, width
     if name == "densenet169":
@@ -154,13 +159,14 @@ def load_lite(name: str, *, image_size: int = 0, pretrained: bool = True) -> nn.
 def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
     """The file of pretrained weights: the one given, or the newest `STEM*.pth|safetensors` in the usual places.
 
-    The usual places are the folder named by the environment variable STEELYARD_WEIGHTS and torch's hub cache; where
-    neither has it, it is downloaded from `url` into the hub cache and checked against the checksum in its name.
+    The usual places are the folder named by the environment variable STEELYARD_WEIGHTS and torch's hub cache. Where
+    neither has it and `given` is `download`, it is fetched from `url` into the hub cache and checked against the
+    checksum in its name; otherwise nothing leaves this machine.
 
     Raises:
-        RankerError: nothing found and nothing downloaded; the message says where it looked and what to do.
+        RankerError: nothing found; the message says where it looked and what to do.
     """
-    if given:
+    if given not in ("", DOWNLOAD):
         path = Path(given)
         if path.is_file():
             return path
@@ -176,14 +182,17 @@ def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
         found = _newest(place, stem)
         if found is not None:
             return found
-    try:
-        return _download(url, hub)
-    except (OSError, urllib.error.URLError) as error:
-        looked = " and ".join(str(place) for place in places)
-        raise RankerError(
-            f"no pretrained weights for {stem}: nothing in {looked}, and downloading {url} failed ({error}). Put the file "
-            "into one of these folders, or name it in study.toml (ranker.weights); 'none' starts from random weights"
-        ) from None
+    why = 'and nothing is fetched from the internet unless asked: --download, or weights = "download" in [ranker]'
+    if given == DOWNLOAD:
+        try:
+            return _download(url, hub)
+        except (OSError, urllib.error.URLError) as error:
+            why = f"and downloading failed ({error})"
+    looked = " and ".join(str(place) for place in places)
+    raise RankerError(
+        f"no pretrained weights for {stem}: nothing in {looked}, {why}. Put the file {url} into one of these folders, "
+        "or name it in study.toml (ranker.weights); 'none' starts from random weights"
+    )
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
@@ -273,8 +282,8 @@ def _densenet169() -> tuple[nn.Sequential, int]:
 
 
 def _lite(name: str, weights: str, image_size: int) -> tuple[nn.Sequential, int]:
-    whole = load_lite(name, image_size=image_size, pretrained=weights == "")
-    if weights not in ("", "none"):
+    whole = load_lite(name, image_size=image_size, pretrained=weights in ("", DOWNLOAD))
+    if weights not in ("", "none", DOWNLOAD):
         load_state(whole, read_weights(Path(weights)), source=weights)
     parts = dict(whole.named_children())
     stages: list[tuple[str, nn.Module]] = [
@@ -288,6 +297,7 @@ def _lite(name: str, weights: str, image_size: int) -> tuple[nn.Sequential, int]
 
 
 def _timm(name: str, weights: str) -> tuple[nn.Sequential, int]:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # timm's downloads come from there
     try:
         timm = importlib.import_module("timm")
     except (
@@ -297,14 +307,19 @@ def _timm(name: str, weights: str) -> tuple[nn.Sequential, int]:
         raise MissingExtraError(f"the backbone timm:{name} ({error})", "zoo") from None
     if name not in timm.list_models():
         raise RankerError(f"timm has no model {name!r}; see timm.list_models()")
+    if weights == "":  # it would ask the internet, at the least whether its copy is the newest
+        raise RankerError(
+            f"the weights of timm:{name} come from the internet, and nothing is fetched unless asked: --download, or "
+            "weights = \"download\" in [ranker]. Or name a local file there; 'none' starts from random weights"
+        )
     try:
-        model = timm.create_model(name, pretrained=weights == "", num_classes=0)
+        model = timm.create_model(name, pretrained=weights == DOWNLOAD, num_classes=0)
     except Exception as error:
         raise RankerError(
             f"timm could not make {name!r} with its pretrained weights ({error}); without internet, give "
             "ranker.weights a local file"
         ) from None
-    if weights not in ("", "none"):
+    if weights not in ("none", DOWNLOAD):
         load_state(model, read_weights(Path(weights)), source=weights)
     return nn.Sequential(OrderedDict(model=model)), int(model.num_features)
 
@@ -341,7 +356,7 @@ def _download(url: str, folder: Path) -> Path:
     target = folder / url.rsplit("/", 1)[-1]
     temporary = target.with_name(f"part-{os.getpid()}-{target.name}")
     try:
-        with urllib.request.urlopen(url, timeout=20) as response, temporary.open("wb") as file:
+        with urllib.request.urlopen(url, timeout=20) as response, temporary.open("wb") as file:  # noqa: S310 - our own URL
             while chunk := response.read(1 << 20):
                 file.write(chunk)
         _verify(temporary)

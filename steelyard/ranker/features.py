@@ -56,12 +56,13 @@ def extract(
         RankerError: pictures that are not uint8 RGB, or an unknown backbone.
         ImageError: a picture of the catalog that cannot be read.
     """
-    from steelyard.ranker.backbones import pixels_of
+    from steelyard.ranker.backbones import DOWNLOAD, pixels_of
 
     side = image_size or pixels_of(backbone).size
     device = _extractor(backbone, weights, side, flips)
     settings = {
-        "what": "features", "recipe": _RECIPE, "backbone": backbone, "size": side, "flips": flips, "weights": weights,
+        "what": "features", "recipe": _RECIPE, "backbone": backbone, "size": side, "flips": flips,
+        "weights": "" if weights == DOWNLOAD else weights,  # the same file, whoever brought it
     }  # fmt: skip
     return rows_of(
         source, device.rows, side=side, row_shape=(device.width,), settings=settings, cache=cache, batch=batch,

@@ -20,7 +20,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from steelyard.errors import RankerError
-from steelyard.ranker.backbones import build, pixels_of
+from steelyard.ranker.backbones import DOWNLOAD, build, pixels_of
 from steelyard.ranker.extraction import Source, rows_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def activations(
     trunk = _trunk(backbone, weights, side, trained_stages)
     settings = {
         "what": "activations", "recipe": _RECIPE, "backbone": backbone, "size": side, "frozen": trunk.length,
-        "weights": weights,
+        "weights": "" if weights == DOWNLOAD else weights,  # the same file, whoever brought it
     }  # fmt: skip
     return rows_of(
         source, trunk.rows, side=side, row_shape=trunk.shape, settings=settings, cache=cache, batch=batch, threads=threads,

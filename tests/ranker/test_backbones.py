@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from steelyard.errors import MissingExtraError, RankerError
 from steelyard.ranker import backbones
@@ -172,6 +172,8 @@ def test_weights_are_looked_for_in_the_usual_places(tmp_path: Path, monkeypatch:
     nowhere = (tmp_path / "no" / "net169-0.pth").as_uri()
     with pytest.raises(RankerError, match=re.escape(str(tmp_path / "mine"))):
         find_weights("net169", url=nowhere)
+    with pytest.raises(RankerError, match="downloading failed"):
+        find_weights("net169", "download", url=nowhere)
     for folder in (tmp_path / "hub" / "hub" / "checkpoints", tmp_path / "mine"):
         folder.mkdir(parents=True, exist_ok=True)
         torch.save({}, folder / "net169-imagenet.pth")
@@ -191,10 +193,38 @@ def test_downloads_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     wrong.write_bytes(served.read_bytes())
     right.write_bytes(served.read_bytes())
     with pytest.raises(RankerError, match="damaged"):
-        find_weights("net", url=wrong.as_uri())
+        find_weights("net", "download", url=wrong.as_uri())
     folder = tmp_path / "hub" / "hub" / "checkpoints"
     assert list(folder.iterdir()) == []
-    assert find_weights("net", url=right.as_uri()) == folder / right.name
+    with pytest.raises(RankerError, match="nothing is fetched from the internet unless asked: --download"):
+        find_weights("net", url=right.as_uri())
+    assert list(folder.iterdir()) == []
+    assert find_weights("net", "download", url=right.as_uri()) == folder / right.name
+    assert find_weights("net") == folder / right.name, "once it is there it is found"
+
+
+def test_timm_fetches_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Timm:
+        @staticmethod
+        def list_models() -> list[str]:
+            return ["tiny"]
+
+        @staticmethod
+        def create_model(name: str, *, pretrained: bool, num_classes: int) -> nn.Module:
+            made.append(pretrained)
+            model = nn.Linear(1, 1)
+            model.num_features = 1  # type: ignore[assignment]
+            return model
+
+    monkeypatch.setitem(sys.modules, "timm", Timm)  # type: ignore[arg-type]
+    with pytest.raises(RankerError, match="nothing is fetched unless asked: --download"):
+        build("timm:tiny")
+    assert made == []
+    build("timm:tiny", weights="none")
+    build("timm:tiny", weights="download")
+    assert made == [False, True]
 
 
 def test_timm_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
