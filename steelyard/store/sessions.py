@@ -156,6 +156,21 @@ class SessionTable(Database):
         with self._reading() as connection:
             return [ApiToken(**row) for row in connection.execute(query).mappings()]
 
+    def renew_token(self, id: int, token_hash: str) -> ApiToken:
+        """Give a token another secret; the one before is worthless.
+
+        Raises:
+            UnknownRecordError: no token has this number.
+        """
+        with self._writing() as connection:
+            mine = api_tokens.c.id == id
+            connection.execute(sa.update(api_tokens).where(mine).values(token_hash=token_hash))
+            query = sa.select(*(c for c in api_tokens.c if c.name != "token_hash")).where(mine)
+            row = connection.execute(query).mappings().one_or_none()
+            if row is None:
+                raise UnknownRecordError(f"there is no token {id}")
+            return ApiToken(**row)
+
     def revoke_token(self, id: int, *, now: float | None = None) -> None:
         """Make a token worthless for ever.
 

@@ -36,6 +36,7 @@ def prepared(make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) 
     store = study.store
     store.set_setting("image key", "5e" * 32)
     store.add_annotator("mo", link_hash=digest("mo"))
+    store.add_token(digest("a token"), "mo", "script of mo")
     store.add_pairs([NewPair(k, k + 1, 0, "random", "") for k in range(0, 20, 2)])
     first, *_ = store.lease_pairs(WHO, 4, seconds=9000, rng=np.random.default_rng(0))
     store.add_comparison(NewComparison(first.pair, WHO, Answer.LEFT, first.left, first.right, id=ANSWER))
@@ -84,6 +85,13 @@ CHANGES: dict[tuple[str, str], Callable[[Client], dict[str, Any]]] = {
         "headers": {"If-Match": client.get("/api/v1/study").json()["etag"]},
     },
     ("POST", "/backup"): lambda client: {},
+    ("POST", "/annotators"): lambda client: {"json": {"name": "new", "role": "lead"}},
+    ("PATCH", "/annotators/{name}"): named("/annotators/mo", json={"role": "lead", "active": False}),
+    ("POST", "/annotators/{name}/link"): named("/annotators/mo/link", json={}),
+    ("POST", "/annotators/{name}/password"): named("/annotators/mo/password", json={"password": "lantern-orchid-47"}),
+    ("DELETE", "/annotators/{name}/sessions"): named("/annotators/mo/sessions"),
+    ("POST", "/tokens"): lambda client: {"json": {"label": "script"}},
+    ("DELETE", "/tokens/{id}"): named("/tokens/1"),
 }  # fmt: skip
 EXEMPT = {("POST", "/session"), ("DELETE", "/session"), ("POST", "/place")}
 
@@ -186,3 +194,21 @@ def test_sent_again_is_as_sent_once(change: tuple[str, str], run: Run) -> None:
         assert first.status_code == (503 if after <= commits else reply.status_code), first.text
         assert again.status_code < 300, again.text
         assert state == expected, f"lost after commit {after} of {commits}"
+
+
+def test_a_secret_that_never_arrived_is_worthless(
+    prepared: Path, serve: Callable[..., Server], enter: Callable[..., Client]
+) -> None:
+    """Sent again, a link or token comes with another secret; the first one opens nothing."""
+    with Study.open(prepared) as study:
+        client = enter(serve(study))
+        key = {"Idempotency-Key": next(NAMES)}
+        first, second = (client.post("/api/v1/tokens", json={"label": "x"}, headers=key).json() for _ in "ab")
+        assert first["id"] == second["id"]
+        codes = []
+        for made in (first, second):
+            bearer = {"Authorization": f"Bearer {made['token']}"}
+            codes.append(httpx.get(f"{client.server.url}/api/v1/me", headers=bearer).status_code)
+        assert codes == [401, 200]
+        other = client.post("/api/v1/annotators", json={"name": "x"}, headers=key)
+        assert other.status_code == 409, "an id belongs to one change"

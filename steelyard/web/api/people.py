@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from steelyard.store.records import Annotator
-from steelyard.web.api.schema.fields import Name, RowId
+from steelyard.web.api.schema.fields import ChangeId, Name, RowId
 from steelyard.web.api.schema.people import (
     AnnotatorChange,
     AnnotatorInfo,
@@ -94,63 +94,87 @@ def list_annotators(web: WebOf, who: Lead) -> AnnotatorList:
 
 
 @router.post("/annotators", status_code=201, responses=responses(401, 403, 409, 422, 503))
-def add_annotator(body: NewAnnotator, web: WebOf, who: Admin) -> AnnotatorInfo:
+def add_annotator(body: NewAnnotator, web: WebOf, who: Admin, key: ChangeId = None) -> AnnotatorInfo:
     """Somebody new. Without a link or a password nobody can sign in under the name yet."""
-    added = web.store.add_annotator(body.name, role=body.role)
-    web.store.audit(who.name, "annotator added", {"name": body.name, "role": body.role})
-    return _info(added, 0)
+    with web.store.change(key, who.name, f"add annotator {body.name} ({body.role})") as change:
+        if change.first:
+            web.store.add_annotator(body.name, role=body.role)
+            web.store.audit(who.name, "annotator added", {"name": body.name, "role": body.role})
+        return _info(web.store.annotator(body.name), 0)
 
 
 @router.patch("/annotators/{name}", responses=responses(401, 403, 404, 409, 422, 503))
-def change_annotator(name: Who, body: AnnotatorChange, web: WebOf, who: Admin) -> AnnotatorInfo:
+def change_annotator(
+    name: Who, body: AnnotatorChange, web: WebOf, who: Admin, key: ChangeId = None
+) -> AnnotatorInfo:
     """Another role, or active or not. Answers stay whatever happens to their annotator."""
-    annotator = web.store.annotator(name)
-    loses = (body.role not in (None, "admin")) or body.active is False
-    others = [a for a in web.store.annotators() if a.role == "admin" and a.active and a.name != name]
-    if web.accounts.login and annotator.role == "admin" and loses and not others:
-        raise Problem(409, f"{name} is the only admin; make somebody else admin first.")
-    if body.role is not None:
-        annotator = web.store.set_annotator(name, role=body.role)
-    if body.active is not None:
-        annotator = web.store.set_annotator(name, active=body.active)
+    asked = body.model_dump(exclude_none=True)
+    with web.store.change(key, who.name, f"change annotator {name} {asked}") as change:
+        annotator = web.store.annotator(name)
+        loses = (body.role not in (None, "admin")) or body.active is False
+        others = [a for a in web.store.annotators() if a.role == "admin" and a.active and a.name != name]
+        if change.first and web.accounts.login and annotator.role == "admin" and loses and not others:
+            raise Problem(409, f"{name} is the only admin; make somebody else admin first.")
+        if change.first:
+            if body.role is not None:
+                annotator = web.store.set_annotator(name, role=body.role)
+            if body.active is not None:
+                annotator = web.store.set_annotator(name, active=body.active)
+            web.store.audit(who.name, "annotator changed", {"name": name, **asked})
     web.accounts.forget()
-    web.store.audit(who.name, "annotator changed", {"name": name, **body.model_dump(exclude_none=True)})
     return _info(annotator, _counts(web).get(name, 0))
 
 
-@router.post("/annotators/{name}/link", status_code=201, responses=responses(401, 403, 404, 422, 503))
-def new_link(name: Who, web: WebOf, who: Admin, response: Response, body: NewLink | None = None) -> Link:
+@router.post("/annotators/{name}/link", status_code=201, responses=responses(401, 403, 404, 409, 422, 503))
+def new_link(
+    name: Who, web: WebOf, who: Admin, response: Response, body: NewLink | None = None, key: ChangeId = None
+) -> Link:
     """A new personal link; an earlier one stops working. The secret stands behind “#”, so no server logs it."""
     wanted = body or NewLink()
     secret, expires = new_secret(), _end(wanted.days)
-    web.store.set_link(name, digest(secret), expires=expires, once=not wanted.reusable)
-    web.store.audit(who.name, "link made", {"name": name, "days": wanted.days, "reusable": wanted.reusable})
+    made = {"name": name, "days": wanted.days, "reusable": wanted.reusable}
+    with web.store.change(key, who.name, f"make link {made}") as change:
+        # Sent again, the first secret never arrived and cannot be read any more: another one takes its place.
+        web.store.set_link(name, digest(secret), expires=expires, once=not wanted.reusable)
+        if change.first:
+            web.store.audit(who.name, "link made", made)
     response.headers["Cache-Control"] = "no-store"
     return Link(link=f"/login#link={secret}", expires=expires, reusable=wanted.reusable)
 
 
-@router.post("/annotators/{name}/password", status_code=204, responses=responses(401, 403, 404, 422, 503))
-def set_password(name: Who, body: Password, web: WebOf, who: Owner) -> None:
+@router.post(
+    "/annotators/{name}/password", status_code=204, responses=responses(401, 403, 404, 409, 422, 503)
+)
+def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Set a password: your own, or anybody's as an admin. Other sessions, the link and tokens of that person end."""
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin sets other people's passwords.", code="role")
     web.store.annotator(name)
     web.accounts.passwords.refuse_weak(body.password, [name, web.study.config.name, "steelyard"])
     own = who.session if name == who.name else None
-    web.store.set_password(name, web.accounts.passwords.hash(body.password), keep=own)
+    hashed = web.accounts.passwords.hash(
+        body.password
+    )  # slow on purpose, so not while others wait for the store
+    with web.store.change(key, who.name, f"set password of {name}") as change:
+        if change.first:
+            web.store.set_password(name, hashed, keep=own)
+            web.store.audit(who.name, "password set", {"name": name})
     web.accounts.forget()
-    web.store.audit(who.name, "password set", {"name": name})
 
 
-@router.delete("/annotators/{name}/sessions", status_code=204, responses=responses(401, 403, 404, 422, 503))
-def end_sessions(name: Who, web: WebOf, who: Owner) -> None:
+@router.delete(
+    "/annotators/{name}/sessions", status_code=204, responses=responses(401, 403, 404, 409, 422, 503)
+)
+def end_sessions(name: Who, web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Sign out everywhere: yourself, or anybody as an admin. Links and tokens stay."""
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin signs other people out.", code="role")
     web.store.annotator(name)
-    web.store.end_sessions(name)
+    with web.store.change(key, who.name, f"sign out {name}") as change:
+        if change.first:
+            web.store.end_sessions(name)
+            web.store.audit(who.name, "signed out everywhere", {"name": name})
     web.accounts.forget()
-    web.store.audit(who.name, "signed out everywhere", {"name": name})
 
 
 def _end(days: int | None) -> float | None:
@@ -175,25 +199,34 @@ def list_tokens(web: WebOf, who: Anyone) -> TokenList:
     )  # fmt: skip
 
 
-@router.post("/tokens", status_code=201, responses=responses(401, 403, 422, 503))
-def add_token(body: NewToken, web: WebOf, who: Owner, response: Response) -> TokenMade:
+@router.post("/tokens", status_code=201, responses=responses(401, 403, 409, 422, 503))
+def add_token(body: NewToken, web: WebOf, who: Owner, response: Response, key: ChangeId = None) -> TokenMade:
     """A token for programs, shown once. It never does more than you may do, and ends by itself."""
     secret, expires = new_secret(), _end(body.days)
-    token = web.store.add_token(
-        digest(secret), who.name, body.label, scope=body.scope, expires=expires, mode=web.accounts.mode
-    )
-    web.store.audit(who.name, "token made", {"label": body.label, "scope": body.scope, "days": body.days})
+    made = {"label": body.label, "scope": body.scope, "days": body.days}
+    with web.store.change(key, who.name, f"make token {made}") as change:
+        if change.first:
+            token = web.store.add_token(
+                digest(secret), who.name, body.label, scope=body.scope, expires=expires,
+                mode=web.accounts.mode, now=change.at,
+            )  # fmt: skip
+            web.store.audit(who.name, "token made", made)
+        else:
+            # The first secret never arrived: another one takes its place.
+            mine = [t for t in web.store.tokens(who.name) if (t.created, t.label) == (change.at, body.label)]
+            token = web.store.renew_token(mine[0].id, digest(secret))
     response.headers["Cache-Control"] = "no-store"
-    return TokenMade(id=token.id, token=secret, scope=token.scope, expires=expires)
+    return TokenMade(id=token.id, token=secret, scope=token.scope, expires=token.expires)
 
 
-@router.delete("/tokens/{id}", status_code=204, responses=responses(401, 403, 404, 422, 503))
-def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Owner) -> None:
+@router.delete("/tokens/{id}", status_code=204, responses=responses(401, 403, 404, 409, 422, 503))
+def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Revoke a token of yours; an admin revokes anybody's."""
     token = next((t for t in web.store.tokens() if t.id == id), None)
     if token is None or (token.annotator != who.name and not who.may("admin")):
         raise Problem(404, "There is no such token of yours.")
-    if token.revoked is None:
-        web.store.revoke_token(id)
-        web.store.audit(who.name, "token revoked", {"label": token.label})
+    with web.store.change(key, who.name, f"revoke token {id}") as change:
+        if change.first and token.revoked is None:
+            web.store.revoke_token(id)
+            web.store.audit(who.name, "token revoked", {"label": token.label})
     web.accounts.forget()
