@@ -22,6 +22,7 @@ from typing import Literal
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from steelyard.store import fields
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
 from steelyard.store.records import Annotator, Mode, Role, Scope, new_id
 from steelyard.store.store import Store
@@ -182,15 +183,17 @@ class Accounts:
             owner.name, "annotator" if token.scope == "answer" else role, "token", scope=token.scope
         )
 
-    def _by_header(self, name: str) -> Principal | None:
+    def _by_header(self, value: str) -> Principal | None:
+        try:
+            name = fields.name(value.encode("latin-1").decode())  # what comes in headers are bytes
+        except (UnicodeError, StoreError):
+            return None
         try:
             found = self.store.annotator(name)
         except UnknownRecordError:
             if not self.access.create:
                 return None
             found = self.add_unknown(name, "proxy")
-        except StoreError:
-            return None
         csrf = hmac.new(self._csrf_key, name.encode(), "sha256").hexdigest()
         return Principal(name, found.role, "proxy", csrf) if found.active else None
 

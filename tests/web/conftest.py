@@ -149,7 +149,9 @@ def serve() -> Iterator[Callable[..., Server]]:
             secrets[name] = f"secret-of-{name}-{uuid.uuid4().hex}"
             study.store.add_annotator(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
         app = create_app(study, login=bool(people), **options)
-        config = uvicorn.Config(app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=1, proxy_headers=False
+        )  # fmt: skip
         listening = config.bind_socket()
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
