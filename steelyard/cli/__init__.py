@@ -15,6 +15,7 @@ from steelyard import __version__
 from steelyard.cli import rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
 from steelyard.cli.console import app, err, escape_markup, out
 from steelyard.errors import SteelyardError
+from steelyard.privacy import read_umask
 
 __all__ = ["app", "main"]
 
@@ -25,6 +26,7 @@ def main() -> None:
     # on a shared machine, and made feature extraction eight times as expensive there.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        os.umask(read_umask())  # what a command writes is its owner's, as the study itself
         app()
     except SteelyardError as error:
         err.print(f"[bold red]error:[/] {escape_markup(str(error))}", soft_wrap=True)

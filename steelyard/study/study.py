@@ -24,6 +24,7 @@ from steelyard.config import StudyConfig, ask_preset, ranker_preset
 from steelyard.errors import ImageError, RankerError, StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
+from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
@@ -105,13 +106,19 @@ class Study:
         settings = (config or study_config(preset)).with_changes(
             **{"name": (config.name if config else "") or place.name, **changes}
         )
-        place.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.mkdir(parents=True, mode=0o777 & ~read_umask())
         catalog.save(place / "catalog.arrow")
+        if not settings.store:
+            make_private(place / "study.db")
         store = Store.open(store_url(place, settings))
         try:
             _register(store, catalog, progress)
             # Written last: a folder with a study.toml is a whole study, whenever the power went.
             settings.save(place / "study.toml")
+            for name in ("models", "cache"):
+                (place / name).mkdir(exist_ok=True)
+            keep_private(place, new=True)
         except BaseException:
             store.close()
             raise
@@ -125,6 +132,7 @@ class Study:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
+        keep_private(place)
         if not (place / "study.toml").exists():
             raise StudyError(
                 f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR"
