@@ -191,7 +191,7 @@ def _require_space(archive: Archive, place: Path) -> None:
     free = shutil.disk_usage(there).free
     if free < 2 * total:  # a dump and the database made of it are there at the same time
         raise StudyError(
-            f"the backup unfolds to {total / 1e6:,.0f} MB and needs twice that for a while; {there} has {free / 1e6:,.0f} MB "
+            f"the backup unfolds to {total / 1e6:,.1f} MB and needs twice that for a while; {there} has {free / 1e6:,.1f} MB "
             "left – nothing was restored"
         )
 
