@@ -31,7 +31,7 @@ from steelyard.errors import ConfigError, StudyError
 from steelyard.study import Study
 from steelyard.web import pages, problems
 from steelyard.web.access import Access, read_access
-from steelyard.web.api import answers, images, people, progress
+from steelyard.web.api import answers, images, people, progress, signatures
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
 from steelyard.web.context import Web
@@ -91,7 +91,7 @@ def create_app(
         description="Compare images, grade them, read the ranking. Errors are problem documents (RFC 9457).",
     )  # fmt: skip
     app.state.web = web
-    for room in (answers, images, progress, people, study_routes):
+    for room in (answers, images, progress, people, study_routes, signatures):
         app.include_router(room.router, prefix="/api/v1")
     app.include_router(pages.router)
     app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")

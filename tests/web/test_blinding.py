@@ -128,6 +128,7 @@ class Walk:
             ("POST", "/grades/{id}/undo"): lambda: {"id": new()},
             ("POST", "/session"): lambda: {"name": "kt", "password": "wrong password"},
             ("POST", "/tokens"): lambda: {"label": "another"},
+            ("POST", "/signatures"): lambda: {"meaning": "seen", "password": "x"},
             ("POST", "/annotators/{name}/password"): lambda: {"password": "correct horse battery"},
             # of leads and admins: any body, they are refused before it matters
             **dict.fromkeys(LEADS, dict),
