@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tokenize
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,9 @@ class _errors:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FileNotFoundError):
             raise CatalogError(f"there is no file {self.path}") from error
-        if isinstance(error, OSError | ValueError | zipfile.BadZipFile | EOFError | SyntaxError):
+        # NumPy reads a header as Python, and lets whatever that raises through.
+        header = SyntaxError | tokenize.TokenError | TypeError | OverflowError | MemoryError
+        if isinstance(error, OSError | ValueError | zipfile.BadZipFile | EOFError | header):
             raise CatalogError(
                 f"{self.path} is not a NumPy file (.npy or .npz) that can be read: {error}"
             ) from error

@@ -446,16 +446,21 @@ class Catalog:
                 f"{place} is an Arrow file but not a catalog of format {_FORMAT} (it says "
                 f"{meta.get('steelyard.format', 'nothing')}); make it again or update Steelyard"
             )
-        catalog = cls(
-            table.drop_columns(["order"]),
-            kind=meta["steelyard.kind"],  # type: ignore[arg-type]
-            root=recall_path(meta["steelyard.root"], place.parent),
-            source=recall_path(meta["steelyard.source"], place.parent),
-            grade_names=json.loads(meta["steelyard.grade_names"]),
-            report=meta["steelyard.report"],
-            max_megapixels=float(meta["steelyard.max_megapixels"]),
-        )
-        catalog._order = read_numbers(one_piece(table.column("order")))
+        try:
+            catalog = cls(
+                table.drop_columns(["order"]),
+                kind=meta["steelyard.kind"],  # type: ignore[arg-type]
+                root=recall_path(meta["steelyard.root"], place.parent),
+                source=recall_path(meta["steelyard.source"], place.parent),
+                grade_names=json.loads(meta["steelyard.grade_names"]),
+                report=meta["steelyard.report"],
+                max_megapixels=float(meta["steelyard.max_megapixels"]),
+            )
+            catalog._order = read_numbers(one_piece(table.column("order")))
+        except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
+            raise CatalogError(
+                f"{place} is damaged ({error}); restore a backup with: steelyard restore"
+            ) from error
         return catalog
 
     def __getstate__(self) -> dict[str, Any]:
