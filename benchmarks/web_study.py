@@ -23,11 +23,16 @@ N = 100_000
 DISTINCT = 48
 
 
+def place(folder: Path, n: int, store: str) -> Path:
+    """The folder of the study."""
+    return folder / f"study-{n}{'-elsewhere' if store else ''}"
+
+
 def make(folder: Path, *, n: int = N, size: int = 256, store: str = "") -> Path:
     """Make the study below a folder unless it is there, its store at a URL if one is given; gives the study's folder."""
     from PIL import Image
 
-    study_folder = folder / f"study-{n}{'-elsewhere' if store else ''}"
+    study_folder = place(folder, n, store)
     if (study_folder / "study.toml").exists():
         return study_folder
     images = folder / "images"
@@ -70,6 +75,7 @@ class Server:
         )
         assert self._child.stdout is not None
         # “colon: http://127.0.0.1:8765/login#key=…”
+        self.pid = self._child.pid
         self.link = self._child.stdout.readline().strip().split(": ", 1)[1]
         self.url = self.link.partition("/login")[0]
         for _ in range(600):

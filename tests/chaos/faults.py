@@ -329,7 +329,7 @@ class TruncateModel(_Truncate):
     name = "truncate-model"
 
     def files(self) -> list[Path]:
-        rounds = sorted((self.world.study / "models").glob("round-*"))
+        rounds = sorted((self.world.study / "models").glob("round-???"))  # not one that is being written
         return sorted(file for file in rounds[-1].iterdir() if file.is_file()) if rounds else []
 
 

@@ -34,8 +34,8 @@ def strike(world: World, kinds: list[type[Fault]], rng: random.Random) -> float:
     try:
         for fault in faults:
             fault.strike()
-    except TimeoutError as error:
-        world.complain(f"{name}: {error}")
+    except Exception as error:  # whatever the fault itself stumbled over: it is told, and the run goes on
+        world.complain(f"{name}: {error!r}")
     mended = time.monotonic()
     for fault in faults:
         fault.mend()
