@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.errors import ConfigError
+from steelyard.web.oidc import ProviderSettings, read_provider
 
 __all__ = ["Access", "Network", "read_access", "read_proxies"]
 
@@ -33,6 +34,7 @@ class Access:
         header: that carries the name of whoever signed in at the proxy; empty for none.
         create: whether people whom the proxy or the provider knows and the study does not become annotators.
         tls: whether the server itself speaks TLS.
+        provider: that signs people on (OpenID Connect), or None.
     """
 
     login: bool = False
@@ -41,6 +43,7 @@ class Access:
     header: str = ""
     create: bool = False
     tls: bool = False
+    provider: ProviderSettings | None = None
 
     def trusts(self, address: str) -> bool:
         """Whether an address is that of a named proxy."""
@@ -110,13 +113,16 @@ def read_access(
         raise ConfigError(
             f"--auth-header {name} is believed from named proxies only; say which with --proxy ADDRESS"
         )
+    provider = read_provider(env)
     if login is None:
-        login = not local or bool(name) or _on(env.get("STEELYARD_LOGIN", ""))
+        login = not local or bool(name) or provider is not None or _on(env.get("STEELYARD_LOGIN", ""))
+    if provider is not None and not login:
+        raise ConfigError("STEELYARD_OIDC_ISSUER signs people on; it does not go with nobody signing in")
     if name and not login:
         raise ConfigError(f"--auth-header {name} says who signs in; it does not go with nobody signing in")
     return Access(
         login=login, idle_seconds=_idle(env.get("STEELYARD_IDLE_HOURS", "")), proxies=networks, header=name,
-        create=create, tls=tls,
+        create=create, tls=tls, provider=provider,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from starlette.types import Scope
 
 from steelyard.errors import ConfigError, StudyError
 from steelyard.study import Study
-from steelyard.web import pages, problems
+from steelyard.web import pages, problems, sign_on
 from steelyard.web.access import Access, read_access
 from steelyard.web.api import answers, images, people, progress, signatures
 from steelyard.web.api import study as study_routes
@@ -94,6 +94,8 @@ def create_app(
     for room in (answers, images, progress, people, study_routes, signatures):
         app.include_router(room.router, prefix="/api/v1")
     app.include_router(pages.router)
+    if access.provider is not None:
+        app.include_router(sign_on.router)
     app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")
     problems.install(app)
     app.add_exception_handler(pages._SignIn, pages.to_login)

@@ -28,6 +28,7 @@ from steelyard.store.records import Annotator, Mode, Role, Scope, new_id
 from steelyard.store.store import Store
 from steelyard.web.access import Access
 from steelyard.web.devices import Devices
+from steelyard.web.oidc import Provider
 from steelyard.web.passwords import Passwords
 from steelyard.web.problems import Problem
 from steelyard.web.proxies import BY_PROXY
@@ -99,6 +100,7 @@ class Accounts:
         self.store, self.access, self.login = store, access, access.login
         self.mode: Mode = "login" if access.login else "local"
         self.passwords = Passwords()
+        self.provider = Provider(access.provider) if access.provider else None
         self.key = "" if access.login else new_secret()
         # Cookies do not know ports: two studies open on 127.0.0.1 must not sign each other out.
         study = store.kept_setting("study id", new_id()[:16])

@@ -183,7 +183,12 @@ async def admin(request: Request) -> Response:
 async def login(request: Request, next: str = "") -> Response:
     """Sign in with a password or a personal link."""
     web = web_of(request)
-    return render("login.html", provider="", **_shell(web, None, "/login", next=own_path(next)))
+    provider = web.accounts.access.provider
+    return render(
+        "login.html",
+        provider=provider.label if provider else "",
+        **_shell(web, None, "/login", next=own_path(next)),
+    )
 
 
 def own_path(address: str) -> str:
