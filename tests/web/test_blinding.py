@@ -512,3 +512,32 @@ def test_an_annotator_sees_what_was_handed_out_and_no_more(
     assert seen() == mine
     clinic.app.state.web.sight._seen.clear()  # another server, or this one after a restart
     assert seen() == mine
+
+
+@pytest.mark.browser
+def test_a_browser_that_worked_with_0_1_goes_on(
+    earlier: Study, serve: Callable[..., Server], window: Callable[..., Any]
+) -> None:
+    """An answer that waits there arrives; what it kept for undoing has names of pictures that are gone, and is dropped."""
+    user = window(serve(earlier))
+    page = user.compare()
+    left, right = map(user.server.content, user.pair())
+    who = page.evaluate("() => JSON.parse(document.getElementById('page-data').textContent)")
+    name, scope = new(), f"{who['study']}.{who['annotator']}"
+    leased = next(
+        pair for pair in earlier.store.lease_pairs(who["annotator"], 6, seconds=900, rng=np.random.default_rng())
+        if (pair.left, pair.right) == (left, right)
+    )  # fmt: skip
+    body = {"id": name, "pair": leased.pair, "left": left, "right": right, "answer": "left"}
+    old = [{"id": new(), "answer": "left", "record": {"id": 1, "left": left, "right": right}}]
+    page.evaluate(
+        "([scope, event, old]) => { localStorage.setItem(`steelyard.queue.${scope}.000000000000001.000000`, JSON.stringify(event));"
+        " localStorage.setItem(`steelyard.undo.${scope}`, JSON.stringify(old)) }",
+        [scope, {"kind": "comparison", "body": body}, old],
+    )
+    user.compare()
+    user.saved()
+    assert earlier.store.comparison(name).left == left
+    page.keyboard.press("z")
+    page.wait_for_function("() => document.querySelector('#live').textContent.startsWith('Nothing to undo')")
+    assert page.evaluate(f"() => localStorage.getItem('steelyard.undo.{scope}')") is None
