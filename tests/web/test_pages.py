@@ -205,8 +205,6 @@ def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
         assert image
         given.append((image, int(key)))
         assert page.locator("#review img.it").count() == 0 or len(given) > 2
-        if key == "0":
-            user.shot("grade-before")
         page.keyboard.press(key)
         page.wait_for_function(f"() => document.querySelector('.stage img.now').dataset.image !== '{image}'")
     user.saved()
@@ -224,7 +222,6 @@ def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
     assert page.locator("#review img").count() == 0
     page.keyboard.press("z")
     page.wait_for_function("() => document.querySelector('#review').textContent.includes('stands')")
-    user.shot("grade-stands")
     user.saved()
     assert counted() == given[:-1], "its neighbours were shown"
     assert user.page.locator("#saved").get_attribute("data-state") == "saved", "and nothing was refused"
