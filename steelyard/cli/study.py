@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,13 +142,16 @@ def serve(
     auth_create: Annotated[
         bool, typer.Option("--auth-create", help="Make annotators of people who are new to the study.")
     ] = False,
+    log_format: Annotated[
+        str, typer.Option(help="quiet, text (a line a request) or json; also STEELYARD_LOG.")
+    ] = "",
 ) -> None:
     """Run the annotation page, the dashboard and the background trainer."""
     from steelyard.web.app import serve as run_server
 
     run_server(
         study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
-        auth_header=auth_header, auth_create=auth_create,
+        auth_header=auth_header, auth_create=auth_create, log_format=log_format,
     )  # fmt: skip
 
 
@@ -157,8 +161,13 @@ def worker(
     once: Annotated[bool, typer.Option(help="Train once if there are new answers, then stop.")] = False,
 ) -> None:
     """Train in the background, here or on another machine with the same store."""
+    import signal
+
+    from steelyard.web import logs
     from steelyard.web.trainer import run_worker
 
+    logs.set_up(logs.chosen_format())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # gives the lease back on the way out
     run_worker(study, once=once)
 
 

@@ -47,6 +47,7 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 
 _ORIENTATION = 0x0112
 _MAX_SAMPLE_VALUE = 281
+_STRIP_PIXELS = 1 << 20
 _FRAME = re.compile(r"(.+)#([1-9]\d*)")
 
 
@@ -286,32 +287,45 @@ def _declared_white(image: Image.Image, kind: str) -> float:
 
 
 def _to_rgb(image: Image.Image, name: str, declared: float) -> RGB:
-    if image.mode.startswith("I") or image.mode == "F":
-        grey = _to_8bit(np.asarray(image), name, declared)
-        return np.repeat(grey[:, :, None], 3, axis=2)
+    """RGB in strips: whole, each step of a conversion would be another copy of a picture that may have 100 megapixels."""
+    width, height = image.size
+    rgb: RGB = np.empty((height, width, 3), dtype=np.uint8)
+    grey = image.mode.startswith("I") or image.mode == "F"
+    values = np.asarray(image) if grey else None
+    white = _white(values, name, declared) if values is not None else 0.0
+    rows = max(1, _STRIP_PIXELS // width)
+    for top in range(0, height, rows):
+        end = min(height, top + rows)
+        if values is not None:
+            rgb[top:end] = np.rint(values[top:end, :, None] * (255.0 / white))
+        else:
+            rgb[top:end] = _converted(image if rows >= height else image.crop((0, top, width, end)))
+    return rgb
+
+
+def _converted(image: Image.Image) -> RGB:
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         over = image.convert("RGBA")
         black = Image.new("RGBA", over.size, (0, 0, 0, 255))
         image = Image.alpha_composite(black, over)
-    return np.array(image.convert("RGB"))
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _to_8bit(values: NDArray[Any], name: str, declared: float) -> NDArray[np.uint8]:
+def _white(values: NDArray[Any], name: str, declared: float) -> float:
+    """The value that becomes 255."""
     low, high = float(values.min()), float(values.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ImageError(name, "holds values that are not finite (NaN or infinity)")
     if values.dtype.kind == "f" and low >= 0 and high <= 1:
-        white = 1.0
-    elif values.dtype.itemsize > 2 and low >= 0 and high <= 255:
-        white = 255.0
-    elif low >= 0 and high <= 65535:
-        white = declared if declared >= high and declared > 0 else (4095.0 if high <= 4095 else 65535.0)
-    else:
-        raise ImageError(
-            name,
-            f"holds values from {low:g} to {high:g}, which have no known scale: convert it to 8 or 16 bit",
-        )
-    return np.asarray(np.rint(values * (255.0 / white)), dtype=np.uint8)
+        return 1.0
+    if values.dtype.itemsize > 2 and low >= 0 and high <= 255:
+        return 255.0
+    if low >= 0 and high <= 65535:
+        return declared if declared >= high and declared > 0 else (4095.0 if high <= 4095 else 65535.0)
+    raise ImageError(
+        name,
+        f"holds values from {low:g} to {high:g}, which have no known scale: convert it to 8 or 16 bit",
+    )
 
 
 def _reason(error: Exception, kind: str) -> str:

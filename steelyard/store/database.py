@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 import os
 import selectors
+import shutil
 import sqlite3
 import threading
 import time as clock
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,7 +32,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from steelyard.errors import MissingExtraError
 from steelyard.store import fields, schema
-from steelyard.store.errors import BusyError, StoreError
+from steelyard.store.errors import BusyError, StoreError, UnavailableError
 from steelyard.store.faults import translated
 
 __all__ = [
@@ -45,6 +47,9 @@ __all__ = [
 
 BUSY_SECONDS = 30
 """How long a writer waits for the one before it."""
+
+LEAST_FREE = 1 << 20
+"""Bytes that must be free next to a SQLite file for it to count as writable."""
 
 CONNECT_SECONDS = 10
 """How long PostgreSQL may take to answer a new connection."""
@@ -252,6 +257,22 @@ class Database:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             stack.enter_context(connection.begin())
             yield connection
+
+    def probe(self) -> None:
+        """Ask the database something and make sure that it could be written; nothing is.
+
+        Raises:
+            StoreError: it cannot be used now, and why.
+        """
+        with self._reading() as connection:
+            connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+            if not self._sqlite and connection.execute(sa.text("SELECT pg_is_in_recovery()")).scalar_one():
+                raise UnavailableError("the database is a read-only standby", place=self.url)
+        if self._sqlite:
+            with self._writing():
+                pass  # the lock for writing could be had
+            if shutil.disk_usage(Path(str(self._engine.url.database)).parent).free < LEAST_FREE:
+                raise UnavailableError("the disk of the database is full", place=self.url)
 
     def checkpoint(self) -> None:
         """Bring SQLite's write-ahead log into its file, as far as nobody is in the way; nobody has to wait for it."""

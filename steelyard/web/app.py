@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import html
+import logging
 import os
 import shutil
 import signal
@@ -29,18 +30,24 @@ from starlette.types import Scope
 
 from steelyard.errors import ConfigError, StudyError
 from steelyard.study import Study
-from steelyard.web import pages, problems, sign_on
+from steelyard.web import health, logs, pages, problems, sign_on
 from steelyard.web.access import Access, read_access
 from steelyard.web.api import answers, images, people, progress, signatures
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
+from steelyard.web.bodies import Bodies
 from steelyard.web.context import Web
+from steelyard.web.health import Readiness
+from steelyard.web.metrics import Metrics
 from steelyard.web.proxies import Proxied
 from steelyard.web.requests import Requests
 from steelyard.web.security import ETags, Guard, is_loopback
 from steelyard.web.trainer import TrainerProcess
 
 __all__ = ["create_app", "first_link", "serve"]
+
+FLUSH_SECONDS = 5.0
+log = logging.getLogger("steelyard.web")
 
 
 class _Forever(StaticFiles):
@@ -60,6 +67,7 @@ def create_app(
     hosts: Sequence[str] = (),
     apart: bool = False,
     access: Access | None = None,
+    metrics_token: str = "",
 ) -> FastAPI:
     """The whole app for one study. It never imports torch.
 
@@ -70,6 +78,7 @@ def create_app(
         hosts: names the server answers to; empty takes any when people sign in.
         apart: choose pairs in a process of their own instead of a thread, as a server for many does.
         access: all about how people get in, instead of `login`.
+        metrics_token: lets its bearer read /metrics from elsewhere; empty lets nobody but admins.
     """
     access = access or Access(login=login)
     web = Web(study, access=access, apart=apart)
@@ -79,11 +88,15 @@ def create_app(
         web.asker.start()
         web.keeper.start()
         yield
+        # Requests are over, or have had their time; an answer on its way to the disk is waited for all the same.
+        if not web.scribe.flush(FLUSH_SECONDS):
+            log.warning("answers were still being written when the server stopped; browsers send them again")
         web.keeper.stop()
-        web.asker.stop()
-        web.scorer.stop()
+        web.asker.end()
         if web.chooser is not None:
             web.chooser.stop()
+        web.asker.stop()
+        web.scorer.stop()
 
     app = FastAPI(
         title="Steelyard", version=_version(), lifespan=life, docs_url=None, redoc_url=None,
@@ -91,21 +104,25 @@ def create_app(
         description="Compare images, grade them, read the ranking. Errors are problem documents (RFC 9457).",
     )  # fmt: skip
     app.state.web = web
+    app.state.metrics, app.state.readiness = Metrics(), Readiness()
+    app.state.metrics_token = metrics_token
     for room in (answers, images, progress, people, study_routes, signatures):
         app.include_router(room.router, prefix="/api/v1")
     app.include_router(pages.router)
+    app.include_router(health.router)
     if access.provider is not None:
         app.include_router(sign_on.router)
     app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")
     problems.install(app)
     app.add_exception_handler(pages._SignIn, pages.to_login)
     # The last one added is the outermost.
+    app.add_middleware(Bodies)
     app.add_middleware(problems.Unexpected)
     app.add_middleware(ETags)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, local=not access.login, hosts=hosts, tls=access.tls)
+    app.add_middleware(Requests, observe=app.state.metrics.observe)
     app.add_middleware(Proxied, access=access)
-    app.add_middleware(Requests)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 
@@ -171,6 +188,7 @@ def serve(
     tls_cert: str | Path | None = None,
     tls_key: str | Path | None = None,
     train: bool = True,
+    log_format: str = "",
     say: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a study until interrupted, with a trainer beside it.
@@ -189,6 +207,7 @@ def serve(
         tls_cert: certificate (chain) in PEM, to speak TLS without a proxy.
         tls_key: its key, if it is not in the same file.
         train: start a trainer process; False where `steelyard worker` runs elsewhere.
+        log_format: quiet, text or json; STEELYARD_LOG does the same.
         say: where a line for the person at the terminal goes; stderr by default.
 
     Raises:
@@ -197,6 +216,9 @@ def serve(
     """
     import uvicorn
 
+    form = logs.chosen_format(log_format)
+    logs.set_up(form)
+    os.environ["STEELYARD_LOG"] = form  # for the processes beside this one
     tell = say or (lambda text: print(text, file=sys.stderr, flush=True))
     local = is_loopback(host)
     tls = _certificate(tls_cert, tls_key)
@@ -207,9 +229,15 @@ def serve(
         raise StudyError(f"people must sign in where others can reach the page; {host} is not 127.0.0.1")
     names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
     with Study.open(study_folder) as study:
-        app = create_app(study, hosts=names, apart=True, access=access)
+        app = create_app(
+            study,
+            hosts=names,
+            apart=True,
+            access=access,
+            metrics_token=os.environ.get("STEELYARD_METRICS_TOKEN", ""),
+        )
         config = uvicorn.Config(
-            app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
+            app, host=host, port=port, log_config=None, access_log=False, server_header=False,
             timeout_graceful_shutdown=5, timeout_keep_alive=30,
             proxy_headers=False,  # it would believe every program of this machine; see proxies.py
             **tls,
@@ -252,6 +280,7 @@ def serve(
         finally:
             if trainer is not None:
                 trainer.stop()
+                trainer.give_back(study.store)
             socket.close()
 
 

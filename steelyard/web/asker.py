@@ -59,10 +59,14 @@ class Asker:
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop it and wait for what it is doing."""
+    def end(self) -> None:
+        """Ask it to stop."""
         self._stop.set()
         self._wake.set()
+
+    def stop(self) -> None:
+        """Stop it and wait for what it is doing."""
+        self.end()
         if self._thread is not None:
             self._thread.join(timeout=10)
             self._thread = None
@@ -134,6 +138,8 @@ class Asker:
                 # A crowd wakes it with every answer; a few choices a second are enough for any crowd.
                 self._stop.wait(REST_SECONDS)
             except SteelyardError as error:
+                if self._stop.is_set():
+                    return  # the process that chooses was ended under it
                 self.problem = str(error)
                 log.error("choosing pairs failed: %s", error)
                 self._stop.wait(2)

@@ -19,6 +19,8 @@ from steelyard.errors import SteelyardError, StudyError
 
 __all__ = ["Child", "answer", "exactly"]
 
+STOP_SECONDS = 1.0
+
 
 class Child:
     """One process, one request at a time; several threads may ask.
@@ -42,8 +44,8 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def ask(self, request: bytes) -> dict[str, Any]:
-        """The reply to a request.
+    def ask(self, *request: bytes | memoryview) -> dict[str, Any]:
+        """The reply to a request, which may come in parts: a large one need not be copied to be put together.
 
         Raises:
             StudyError: the process says why not, or it ended.
@@ -56,7 +58,8 @@ class Child:
             watch.daemon = True
             watch.start()
             try:
-                process.stdin.write(request)
+                for part in request:
+                    process.stdin.write(part)
                 process.stdin.flush()
                 line = process.stdout.readline()
             except OSError:
@@ -74,9 +77,16 @@ class Child:
         return reply
 
     def stop(self) -> None:
-        """End the process, once it has answered what it was asked."""
-        with self._lock:
+        """End the process; what it was asked a moment ago is answered, what takes longer is given up."""
+        process = self._process
+        if not self._lock.acquire(timeout=STOP_SECONDS):
+            if process is not None:
+                process.kill()  # whoever waits for its answer reads the end of the line
+            self._lock.acquire()
+        try:
             self._end()
+        finally:
+            self._lock.release()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -110,12 +120,13 @@ def answer(main: Callable[[str], None]) -> None:
         sys.exit(2)
 
 
-def exactly(file: BinaryIO, n: int) -> bytes:
+def exactly(file: BinaryIO, n: int) -> bytearray:
     """n bytes of a request; ends this process when the server has gone."""
-    data = bytearray()
-    while len(data) < n:
-        part = file.read(n - len(data))
-        if not part:
+    data = bytearray(n)
+    rest = memoryview(data)
+    while rest:
+        got = file.readinto(rest)  # type: ignore[attr-defined]
+        if not got:
             sys.exit(0)
-        data += part
-    return bytes(data)
+        rest = rest[got:]
+    return data

@@ -52,6 +52,9 @@ class Web:
         self.examples = Examples(study)
         self.sight = Sight(study.store, self.examples.rows)
         self.drawing = CapacityLimiter(4)
+        self.placing = CapacityLimiter(
+            1
+        )  # an uploaded picture may cost hundreds of megabytes while it is unpacked
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
         self.keeper = Keeper(study.store)

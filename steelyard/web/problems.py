@@ -32,7 +32,7 @@ from steelyard.store.errors import (
     UnknownRecordError,
 )
 
-__all__ = ["Problem", "ProblemDocument", "Unexpected", "install", "problem_response", "responses"]
+__all__ = ["Problem", "ProblemDocument", "Unexpected", "answered", "install", "problem_response", "responses"]
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("steelyard.web")
@@ -196,6 +196,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
         place = ".".join(str(step) for step in item["loc"] if step not in ("body", "query", "path"))
         parts.append(f"{place or 'the body'}: {item['msg']}")
     return _answer(request, 422, "; ".join(parts))
+
+
+async def answered(request: Request, error: Exception) -> Response:
+    """The response to an error that is met before the app is reached."""
+    if isinstance(error, Problem):
+        return await _problem(request, error)
+    return await (_http if isinstance(error, HTTPException) else _ours)(request, error)
 
 
 def install(app: FastAPI) -> None:

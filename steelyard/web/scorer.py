@@ -37,7 +37,7 @@ class Scorer:
         """
         self._rest(None)
         try:
-            reply = self._child.ask(struct.pack("<II", *rgb.shape[:2]) + rgb.tobytes())
+            reply = self._child.ask(struct.pack("<II", *rgb.shape[:2]), rgb.data.cast("B"))
         finally:
             self._rest(IDLE_SECONDS)
         return {key: float(reply[key]) for key in ("score", "uncertainty", "rank")}
@@ -67,7 +67,7 @@ def _main(folder: str) -> None:
         while True:
             height, width = struct.unpack("<II", exactly(sys.stdin.buffer, 8))
             pixels = exactly(sys.stdin.buffer, height * width * 3)
-            rgb = np.frombuffer(pixels, dtype=np.uint8).reshape(height, width, 3).copy()
+            rgb = np.frombuffer(pixels, dtype=np.uint8).reshape(height, width, 3)
             try:
                 reply: dict[str, object] = dict(study.place(rgb))
             except SteelyardError as error:

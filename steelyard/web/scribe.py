@@ -8,6 +8,7 @@ in a crowd the disk is asked once for many.
 from __future__ import annotations
 
 import threading
+import time
 
 from steelyard.store.errors import DamagedError, StoreError, UnavailableError
 from steelyard.store.records import NewComparison, Recorded
@@ -51,6 +52,16 @@ class Scribe:
             raise ticket.error
         assert ticket.recorded is not None
         return ticket.recorded
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until nothing is being written; False when it takes longer."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            with self._gathering:
+                if not self._busy:
+                    return True
+            time.sleep(0.01)
+        return False
 
     def _write_gathered(self) -> None:
         """Write what has gathered, then call the next writer, so that nobody writes for others for ever."""

@@ -1,4 +1,4 @@
-"""What every response and request goes through: security headers, the Host check, size limits, ETags.
+"""What every response and request goes through: security headers, the Host check, ETags.
 
 Plain ASGI, no framework: these run for every picture of the wall.
 """
@@ -15,6 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from steelyard.web.problems import problem_response
 
 __all__ = ["ETags", "Guard", "is_loopback"]
+
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Asked by address, not by name; they say nothing that is worth protecting."""
 
 _POLICY = "; ".join(
     [
@@ -55,27 +58,18 @@ def _name(host: str) -> str:
 
 
 class Guard:
-    """Security headers on everything; Host and size checked before anything else looks at a request.
+    """Security headers on everything; Host checked before anything else looks at a request.
 
     Args:
         app: what is guarded.
         local: nobody signs in, so only requests meant for this very machine may pass. A page of another site whose
             name was pointed at 127.0.0.1 (DNS rebinding) carries its own name as Host.
         hosts: names the server is known by; empty takes any when people sign in.
-        max_bytes: longest body.
         tls: the server speaks TLS itself, so browsers shall never come without again.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        local: bool,
-        hosts: Iterable[str] = (),
-        max_bytes: int = 64 << 20,
-        tls: bool = False,
-    ) -> None:
-        self.app, self.local, self.max_bytes = app, local, max_bytes
+    def __init__(self, app: ASGIApp, *, local: bool, hosts: Iterable[str] = (), tls: bool = False) -> None:
+        self.app, self.local = app, local
         self.hosts = {host.lower() for host in hosts}
         self.headers = _HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
 
@@ -96,24 +90,13 @@ class Guard:
                     out.setdefault(name, value)
             await send(message)
 
-        refused = self._refusal(headers)
+        refused = None if scope["path"] in PROBES else self._refusal(headers)
         if refused is not None:
             status, detail, code = refused
             await problem_response(status, detail, code=code)(scope, receive, dressed)
             return
 
-        got = 0
-
-        async def counted() -> Message:
-            nonlocal got
-            message = await receive()
-            if message["type"] == "http.request":
-                got += len(message.get("body", b""))
-                if got > self.max_bytes:  # a chunked body says its length only while it comes
-                    return {"type": "http.disconnect"}
-            return message
-
-        await self.app(scope, counted, dressed)
+        await self.app(scope, receive, dressed)
 
     def _refusal(self, headers: Headers) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
@@ -129,9 +112,6 @@ class Guard:
                 )
         elif self.hosts and name not in self.hosts:
             return 421, "This server does not answer to that name.", "host"
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self.max_bytes:
-            return 413, f"A request is at most {self.max_bytes >> 20} MB.", "size"
         return None
 
 

@@ -22,7 +22,9 @@ from typing import Any
 
 from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
+from steelyard.store.store import Store
 from steelyard.study import Study
+from steelyard.web import logs
 from steelyard.web.chooser import NEEDS_FEATURES
 from steelyard.web.priority import step_back
 
@@ -219,6 +221,17 @@ class TrainerProcess:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
+    def give_back(self, store: Store) -> None:
+        """Give the lease of a trainer that had to be killed to the next one; it need not run out first."""
+        if self._child is None:
+            return
+        try:
+            owner = store.trainer_state().owner
+            if owner is not None and owner.startswith(f"{socket.gethostname()}:{self._child.pid}:"):
+                store.release_trainer(owner)
+        except SteelyardError as error:
+            log.warning("the trainer's lease was not given back, it runs out by itself: %s", error)
+
     def _watch(self) -> None:
         pause = 1.0
         while not self._stop.is_set():
@@ -237,11 +250,10 @@ class TrainerProcess:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="trainer: %(message)s")
+    logs.set_up(logs.chosen_format())
     try:
         run_worker(sys.argv[1], parent=int(sys.argv[2]) if len(sys.argv) > 2 else None)
-    except (
-        SteelyardError
-    ) as error:  # a study that cannot be opened now: the server starts another trainer in a while
+    except SteelyardError as error:
+        # A study that cannot be opened now: the server starts another trainer in a while.
         log.error("%s", error)
         sys.exit(2)

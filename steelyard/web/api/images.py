@@ -28,6 +28,7 @@ from steelyard.web.api.schema.images import (
     TookPart,
 )
 from steelyard.web.auth import Principal
+from steelyard.web.bodies import UPLOAD_BYTES
 from steelyard.web.context import Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
 from steelyard.web.scores import Z95, Filter, Ranking
@@ -35,7 +36,10 @@ from steelyard.web.scores import Z95, Filter, Ranking
 __all__ = ["router"]
 
 router = APIRouter()
-MAX_UPLOAD = 32 << 20
+PLACE_MEGAPIXELS = 40
+"""Largest picture to be placed, whatever the study allows for its own: a file of 400 KB may unpack to a gigabyte."""
+PLACE_WAITING = 4
+"""Pictures that wait for their turn; one is unpacked at a time."""
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 Id = Annotated[ImageId, Path(description="The image's id.")]
 Grade = Annotated[int | None, Query(ge=0, le=99, description="Only images of this grade.")]
@@ -220,22 +224,37 @@ def ranking_rows(
     return RankingOut(model=ranking.model.id, start=start, total=len(rows), images=images)
 
 
-@router.post("/place", tags=["ranking"], responses=responses(401, 403, 409, 413, 422, 503))
-def place(
-    web: WebOf, who: Lead, file: Annotated[UploadFile, File(description="An image file, at most 32 MB.")]
+@router.post("/place", tags=["ranking"], responses=responses(401, 403, 408, 409, 413, 422, 503))
+async def place(
+    web: WebOf,
+    who: Lead,
+    file: Annotated[
+        UploadFile,
+        File(
+            description=f"An image file, at most {UPLOAD_BYTES >> 20} MB and {PLACE_MEGAPIXELS} megapixels."
+        ),
+    ],
 ) -> Placed:
     """Where a new picture falls. It is checked like any other, scored, and not kept."""
-    if (file.size or 0) > MAX_UPLOAD:
-        raise Problem(413, f"The file is larger than {MAX_UPLOAD >> 20} MB.")
-    content = file.file.read(MAX_UPLOAD + 1)
-    if len(content) > MAX_UPLOAD:
-        raise Problem(413, f"The file is larger than {MAX_UPLOAD >> 20} MB.")
+    if web.placing.statistics().tasks_waiting >= PLACE_WAITING:
+        raise Problem(
+            503, "Other pictures are being placed; try again in a moment.", headers={"Retry-After": "5"}
+        )
+    return await to_thread.run_sync(_place, web, file, limiter=web.placing)
+
+
+def _place(web: Web, file: UploadFile) -> Placed:
+    content = file.file.read(UPLOAD_BYTES + 1)
+    if len(content) > UPLOAD_BYTES:
+        raise Problem(413, f"The file is larger than {UPLOAD_BYTES >> 20} MB.", code="size")
+    most = min(PLACE_MEGAPIXELS, web.study.config.images.max_megapixels)
     try:
-        rgb = decode(content, max_megapixels=web.study.config.images.max_megapixels)
+        rgb = decode(content, max_megapixels=most)
     except ImageError as error:
         raise Problem(
             422, f"This file is not a picture that can be read: {error.reason}.", code="image"
         ) from error
+    del content
     ranking = web.scores.ranking()
     if ranking is None:
         raise Problem(409, "There is no model yet; compare some pairs first.")

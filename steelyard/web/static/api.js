@@ -5,19 +5,33 @@ import { uuid } from "./uuid.js";
 
 /** A problem document (RFC 9457), or a network that did not answer (status 0). */
 export class Problem extends Error {
-  constructor(status, title, detail) {
+  /**
+   * @param {{ code?: string, after?: number, foreign?: boolean }} more a word for programs; seconds the server asks for
+   *   before the next attempt; whether something else than Steelyard answered (a proxy's own error page)
+   */
+  constructor(status, title, detail, { code = "", after = 0, foreign = false } = {}) {
     super(detail || title);
     this.status = status;
     this.title = title;
+    this.code = code;
+    this.after = after;
+    this.foreign = foreign;
   }
 
   /** Whether the same request may succeed later by itself. */
   get passing() {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    if (this.status === 401) return false;
+    return this.foreign || this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
+  }
+
+  /** Whether it is about who is asking, not about what was sent. */
+  get personal() {
+    return this.status === 401 || this.status === 421 || (this.status === 403 && Boolean(this.code));
   }
 }
 
 const WAITS = [500, 1500, 4000]; // ms; who changes something waits for it
+const SECONDS = 60; // a server that took the request and never answers is as good as none
 
 /**
  * Send a request and give its JSON (or null for none).
@@ -49,7 +63,7 @@ async function send(method, path, { body, form, etag, key, keepalive = false, ag
   let response;
   try {
     response = await fetch(`/api/v1${path}`, {
-      method, headers, keepalive, credentials: "same-origin",
+      method, headers, keepalive, credentials: "same-origin", signal: keepalive ? AbortSignal.timeout(SECONDS * 1000) : undefined,
       body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
     });
   } catch {
@@ -60,13 +74,23 @@ async function send(method, path, { body, form, etag, key, keepalive = false, ag
     const problem = kind.includes("json") ? await response.json().catch(() => ({})) : {};
     if (problem.code === "csrf" && !again) {
       // Signed in again in another tab: the session is new, and so is its token.
-      page.csrf = (await call("GET", "/me")).csrf;
+      const me = await call("GET", "/me");
+      if (page.annotator && me.name !== page.annotator) {
+        throw new Problem(401, "Somebody else", `${me.name} is signed in now; what you answered waits for ${page.annotator}.`, { code: "login" });
+      }
+      page.csrf = me.csrf;
       return send(method, path, { body, form, etag, key, keepalive, again: true });
     }
-    throw new Problem(response.status, problem.title ?? `Error ${response.status}`, problem.detail);
+    throw new Problem(response.status, problem.title ?? `Error ${response.status}`, problem.detail, {
+      code: problem.code, after: Number(response.headers.get("Retry-After")) || 0, foreign: !kind.includes("problem+json"),
+    });
   }
   if (response.status === 204) return null;
-  return kind.includes("json") ? response.json() : response.arrayBuffer();
+  try {
+    return await (kind.includes("json") ? response.json() : response.arrayBuffer());
+  } catch {
+    throw new Problem(0, "No answer", "The connection broke in the middle of the reply.");
+  }
 }
 
 export const pixels = (id, size = "view") => `/api/v1/images/${encodeURIComponent(id)}/pixels?size=${size}&study=${page.study}`;

@@ -1,9 +1,10 @@
 // What comparing and grading share: the queue with its dot, progress and pace, the dialogs, the break.
 
-import { call } from "./api.js";
+import { call, Problem } from "./api.js";
 import { about, median, number } from "./format.js";
-import { announce, element, memory, one, page } from "./page.js";
+import { announce, memory, one, page } from "./page.js";
 import { Queue } from "./queue.js";
+import { Stuck } from "./stuck.js";
 
 const ROUTES = {
   comparison: (e) => call("POST", "/comparisons", { body: e.body, keepalive: true }),
@@ -12,14 +13,23 @@ const ROUTES = {
   "undo grade": (e) => call("POST", `/grades/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
 };
 
+/** Send an event; one that this version does not know waits for a person, like any other that cannot be sent. */
+const send = async (event) => {
+  const route = ROUTES[event.kind];
+  if (!route) throw new Problem(422, "Unknown", `This version of the page cannot send “${event.kind}”.`);
+  return route(event);
+};
+
 const LONG = 60; // seconds; a longer look was a telephone call, not a judgement
+const SLOW = 1500; // milliseconds of sending until the dot says so
 const PAUSE = 300; // seconds without an answer that count as a break
 
 export class Desk {
   /** @param {string} noun what is answered here, "answer" or "grade" */
   constructor(noun) {
     this.noun = noun;
-    this.queue = new Queue(`${page.study}.${page.annotator}`, (event) => ROUTES[event.kind](event));
+    this.queue = new Queue(`${page.study}.${page.annotator}`, send);
+    this.stuck = new Stuck(this.queue, noun);
     this.dot = one("#saved");
     this.pace = one("#pace");
     this.line = one("#line");
@@ -31,8 +41,7 @@ export class Desk {
     this.last = Date.now();
     this.queue.addEventListener("state", () => this.showSaved());
     this.queue.addEventListener("refused", ({ detail }) => announce(`An answer was refused: ${detail.problem.message}`));
-    this.dot.addEventListener("click", () => this.explain());
-    one("#stuck-retry")?.addEventListener("click", () => { this.queue.refused = []; this.queue.retry(); one("#stuck").close(); });
+    this.dot.addEventListener("click", () => this.stuck.open());
     this.showSaved();
     this.showPace();
     this.queue.pump();
@@ -79,38 +88,24 @@ export class Desk {
   }
 
   showSaved() {
-    const waiting = this.queue.keys().length;
+    const { queue } = this;
+    const waiting = queue.keys().length;
+    const needed = queue.memory.size > 0 || queue.refused().length > 0;
+    const state = needed ? "stuck" : queue.state;
     const texts = {
       saved: "saved",
-      sending: "saved",
+      // A moment's sending is not worth a word; what takes longer is not saved yet, and is not called so.
+      sending: this.slow ? `saving (${waiting})` : this.dot.textContent,
       waiting: `waiting for the network (${waiting})`,
       stuck: "needs you",
     };
-    const state = this.queue.memory.size ? "stuck" : this.queue.state;
+    clearTimeout(this.patience);
+    if (state === "sending") this.patience = setTimeout(() => { this.slow = true; this.showSaved(); }, SLOW);
+    else this.slow = false;
     if (this.dot.dataset.state !== state && (state === "stuck" || state === "waiting")) announce(texts[state]);
     this.dot.dataset.state = state;
     this.dot.textContent = texts[state];
     this.dot.disabled = state === "saved" || state === "sending";
-  }
-
-  /** Say what is waiting or was refused, and what to do. */
-  explain() {
-    const { queue } = this;
-    const waiting = queue.keys().length;
-    const signIn = queue.problem?.status === 401;
-    const parts = [];
-    if (queue.memory.size) {
-      parts.push("This browser keeps nothing (private window or full disk). Leave the page open until the dot says “saved”.");
-    } else if (waiting) {
-      parts.push(`${number(waiting)} ${this.noun}${waiting === 1 ? " is" : "s are"} kept in this browser and will be sent; nothing is lost.`);
-    }
-    if (signIn) parts.push("You were signed out. Sign in again and they are sent.");
-    else if (queue.state === "waiting") parts.push(`The server cannot be reached; it is tried again by itself. You can go on.`);
-    const list = queue.refused.map(({ problem }) => element("li", {}, problem.message));
-    if (list.length) parts.push(`${number(list.length)} ${this.noun}${list.length === 1 ? " was" : "s were"} refused by the server and did not count:`);
-    one("#stuck-text").replaceChildren(...parts.map((text) => element("p", {}, text)), element("ul", {}, ...list));
-    one("#stuck-sign-in").hidden = !signIn;
-    one("#stuck").showModal();
   }
 
   suggestBreak() {

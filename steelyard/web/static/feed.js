@@ -103,7 +103,7 @@ export class Feed extends EventTarget {
     } catch (problem) {
       this.problem = problem;
       if (!this.items.length) this.state = "unreachable";
-      wait = problem.passing ? 3000 : 0;
+      wait = problem.personal ? 0 : Math.max(3000, Math.min(problem.after, 60) * 1000);
     }
     if (wait) this.timer = setTimeout(() => this.fill(), wait);
     this.dispatchEvent(new Event("filled"));

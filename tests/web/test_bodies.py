@@ -1,0 +1,275 @@
+"""Bodies that are too long, too deep, too slow, or nobody's; and what one upload may cost."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from steelyard.study import Study
+from steelyard.web import auth, bodies
+from steelyard.web.auth import COOKIE
+
+if TYPE_CHECKING:
+    from conftest import Client, Server
+
+People = Callable[[str], "Client"]
+
+
+@pytest.fixture
+def people(
+    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
+) -> People:
+    """On SQLite: lea is lead, kt compares, "" is a stranger."""
+    server = serve(make_study(), {"lea": "lead", "kt": "annotator"})
+    return lambda name: enter(server, name)
+
+
+class Line:
+    """Bytes out, bytes in, as slowly as the test likes."""
+
+    def __init__(self, client: Client, path: str, *headers: str, kind: str = "application/json") -> None:
+        host, port = client.server.url.removeprefix("http://").split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        known = [f"X-CSRF-Token: {client.headers.get('x-csrf-token', '')}"]
+        if COOKIE in client.cookies:
+            known.append(f"Cookie: {COOKIE}={client.cookies[COOKIE]}")
+        head = [
+            f"POST {path} HTTP/1.1",
+            "Host: 127.0.0.1",
+            f"Content-Type: {kind}",
+            *known,
+            *headers,
+        ]
+        self.send("\r\n".join(head).encode() + b"\r\n\r\n")
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def reply(self) -> tuple[int, bytes]:
+        """Status and what came with it."""
+        got = self.socket.recv(65536)
+        self.socket.close()
+        return int(got.split(b" ")[1]), got
+
+
+def test_a_strangers_body_is_not_read(people: People) -> None:
+    """The refusal comes before the first byte of the body is sent; nobody is even told to go on."""
+    stranger = people("")
+    for path in ("/api/v1/comparisons", "/api/v1/place", "/api/v1/annotators", "/nowhere"):
+        line = Line(stranger, path, f"Content-Length: {60 << 20}", "Expect: 100-continue")
+        status, got = line.reply()
+        assert status == 401, path
+        assert b"100 Continue" not in got
+    endless = Line(stranger, "/api/v1/comparisons", "Transfer-Encoding: chunked")
+    assert endless.reply()[0] == 401
+
+
+def test_a_forged_request_is_refused_before_its_body(people: People) -> None:
+    kt = people("kt")
+    kt.headers["x-csrf-token"] = "guess"
+    assert Line(kt, "/api/v1/comparisons", f"Content-Length: {60 << 20}").reply()[0] == 403
+
+
+def test_an_annotators_upload_is_refused_before_it_comes(people: People) -> None:
+    status, got = Line(people("kt"), "/api/v1/place", f"Content-Length: {30 << 20}").reply()
+    assert (status, b'"role"' in got) == (403, True)
+
+
+def test_json_is_short(people: People) -> None:
+    kt = people("kt")
+    assert Line(kt, "/api/v1/comparisons", f"Content-Length: {(64 << 10) + 1}").reply()[0] == 413
+    for path in ("/api/v1/comparisons", "/api/v1/pairs/lease", "/api/v1/session"):
+        long = kt.post(
+            path, content=b'{"x": "' + b"y" * (64 << 10) + b'"}', headers={"Content-Type": "application/json"}
+        )
+        assert (long.status_code, long.json()["code"]) == (413, "size")
+    fits = b'{"count": 1' + b" " * ((64 << 10) - 12) + b"}"
+    reply = kt.post("/api/v1/pairs/lease", content=fits, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 200
+
+
+def chunks(total: int) -> Iterator[bytes]:
+    for _ in range(total >> 16):
+        yield b"x" * (1 << 16)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/place"])
+def test_a_body_that_does_not_say_its_length_is_counted(people: People, path: str) -> None:
+    """413 that arrives, not a connection that breaks."""
+    lea = people("lea")
+    kind = "multipart/form-data; boundary=x" if path.endswith("place") else "application/json"
+    begin = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+
+    def content() -> Iterator[bytes]:
+        if path.endswith("place"):
+            yield begin
+        yield from chunks(40 << 20)
+
+    reply = lea.post(path, content=content(), headers={"Content-Type": kind}, timeout=60)
+    assert reply.status_code == 413
+    assert lea.get("/api/v1/me").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 60_000,
+        b'{"a":' * 12_000,
+        b"[" * 30_000 + b"]" * 30_000,
+        b'{"note": ' + b"[" * 200 + b"]" * 200 + b"}",
+    ],
+    ids=["open", "objects", "closed", "inside"],
+)
+@pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/pairs/lease"])
+def test_deep_json_is_refused(people: People, path: str, body: bytes) -> None:
+    reply = people("kt").post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (reply.status_code, reply.json()["code"]) == (422, "body")
+
+
+def test_brackets_in_text_are_text() -> None:
+    bodies.check_nesting(json.dumps({"note": '[{"\\' * 5000}).encode())
+    bodies.check_nesting(json.dumps([[1]] * 1000).encode())
+    bodies.check_nesting(b'"\\\\"' + b"[]" * 1000)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/place"])
+def test_a_body_that_does_not_come_is_not_waited_for(
+    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client],
+    monkeypatch: pytest.MonkeyPatch, path: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(bodies, "SECONDS", 0.3)
+    client = enter(serve(make_study()))
+    kind = "multipart/form-data; boundary=x" if path.endswith("place") else "application/json"
+    line = Line(client, path, "Content-Length: 1000", kind=kind)
+    line.send(b"--x\r\nContent-Disposition: form-data")  # and no more
+    assert line.reply()[0] == 408
+
+
+def test_a_body_that_is_shorter_than_it_says_changes_nothing(people: People) -> None:
+    kt = people("kt")
+    line = Line(kt, "/api/v1/pairs/lease", "Content-Length: 500")
+    line.send(b'{"count": 3}')
+    line.socket.shutdown(socket.SHUT_WR)
+    line.socket.close()
+    assert kt.get("/api/v1/me").status_code == 200
+
+
+def test_the_sender_is_looked_up_once_a_request(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    kt = people("kt")
+    web = kt.server.app.state.web
+    looked: list[str] = []
+    plain = web.store.session
+
+    def counted(token: str, *more: Any) -> Any:
+        looked.append(token)
+        return plain(token, *more)
+
+    monkeypatch.setattr(auth, "REMEMBER_SECONDS", -1.0)
+    web.accounts.forget()
+    monkeypatch.setattr(web.store, "session", counted)
+    assert kt.post("/api/v1/pairs/lease", json={"count": 1}).status_code == 200
+    assert len(looked) == 1
+
+
+# ---------------------------------------------------------------------- what one upload may cost
+
+
+def small_file_large_picture(width: int, height: int) -> bytes:
+    """A PNG of some hundred kilobytes with as many pixels as you like."""
+    out = io.BytesIO()
+    Image.new("RGB", (width, height), (90, 20, 20)).save(out, "PNG", compress_level=9)
+    return out.getvalue()
+
+
+def test_a_picture_that_unpacks_to_a_gigabyte_is_not_unpacked(people: People) -> None:
+    content = small_file_large_picture(9900, 9900)
+    assert len(content) < 1 << 20
+    reply = people("lea").post("/api/v1/place", files={"file": ("a.png", content, "image/png")})
+    assert (reply.status_code, reply.json()["code"]) == (422, "image")
+    assert "98 megapixels, more than the 40 allowed" in reply.json()["detail"]
+
+
+def test_unpacking_costs_two_copies_of_the_pixels_and_no_more() -> None:
+    """Pillow's own (4 bytes a pixel) and ours (3): a conversion step by step had six."""
+    width, height = 6000, 6000
+    code = """
+import resource, sys
+from steelyard.images.decode import decode
+content = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rgb = decode(content)
+assert rgb.shape == (6000, 6000, 3)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    for mode in ("RGB", "RGBA", "I;16"):
+        out = io.BytesIO()
+        Image.new(mode, (width, height)).save(out, "PNG", compress_level=1)
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=out.getvalue(), capture_output=True, check=True
+        )
+        assert int(done.stdout) * 1024 < 8.5 * width * height, mode
+
+
+def test_pictures_are_placed_one_at_a_time_and_few_wait(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from steelyard.web.api import images
+
+    lea = people("lea")
+    at_once: list[int] = []
+    running, go_on = [0], threading.Event()
+
+    def slow(*_: object, **__: object) -> None:
+        running[0] += 1
+        at_once.append(running[0])
+        go_on.wait(30)
+        running[0] -= 1
+        raise images.ImageError("<bytes>", "is empty")
+
+    monkeypatch.setattr(images, "decode", slow)
+    codes: list[int] = []
+
+    def send() -> None:
+        with httpx.Client(
+            base_url=lea.server.url, cookies=dict(lea.cookies), headers=dict(lea.headers)
+        ) as client:
+            codes.append(
+                client.post(
+                    "/api/v1/place", files={"file": ("a.png", b"x", "image/png")}, timeout=60
+                ).status_code
+            )
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while len(codes) < 3:  # one is at work, four wait, the others are sent away
+        threading.Event().wait(0.02)
+    assert lea.get("/api/v1/me").status_code == 200, "answers do not wait for uploads"
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == [422] * 5 + [503] * 3
+    assert max(at_once) == 1
+
+
+def test_a_compressed_body_is_just_bytes(people: People) -> None:
+    """Nothing unpacks a body on the way in: a zip bomb stays small."""
+    bomb = zlib.compress(b"[" * (10 << 20))
+    reply = people("kt").post(
+        "/api/v1/pairs/lease",
+        content=bomb,
+        headers={"Content-Type": "application/json", "Content-Encoding": "deflate"},
+    )
+    assert reply.status_code in (400, 422)

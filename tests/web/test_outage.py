@@ -1,0 +1,497 @@
+"""A real browser while the database goes away, the disk fills up or the server refuses: an answer leaves the browser
+when the server has acknowledged it, or when the person says so – never otherwise."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from steelyard.store.errors import ConflictError, NotHandedOutError
+from steelyard.study import Study
+from steelyard.web.ids import ImageIds
+from tests.chaos.disk import Disk
+from tests.chaos.postgres import Postgres
+
+if TYPE_CHECKING:
+    from conftest import Server, Window
+
+pytestmark = pytest.mark.browser
+Serve = Callable[..., "Server"]
+Open = Callable[..., "Window"]
+MakeStudy = Callable[..., Study]
+
+
+def counted(study: Study) -> list[tuple[str, str, str]]:
+    """The answers that count: left, right, answer, as the page names them; every pair at most once."""
+    name = ImageIds(study).public
+    rows = [c for c in study.store.comparisons() if c.effective]
+    assert max(Counter(c.pair for c in rows).values(), default=1) == 1
+    return [(name(c.left), name(c.right), c.answer.value) for c in rows if c.answer]
+
+
+def entries(user: Window, prefix: str = "steelyard.queue") -> list[str]:
+    """What the browser keeps, oldest first."""
+    found: list[str] = user.page.evaluate(
+        "(prefix) => Object.keys(localStorage).filter((k) => k.startsWith(prefix)).sort().map((k) => localStorage[k])",
+        prefix,
+    )
+    return found
+
+
+def state(user: Window, wanted: str) -> None:
+    user.page.wait_for_function(f"() => document.querySelector('#saved').dataset.state === '{wanted}'")
+
+
+def forgive(user: Window) -> None:
+    """Browsers complain on the console about every response from 400 up; these tests are about such responses."""
+    user.errors[:] = [e for e in user.errors if "status of" not in e and "ERR_" not in e]
+
+
+def six_during(
+    user: Window, outage: Callable[[], None], back: Callable[[], None]
+) -> list[tuple[str, str, str]]:
+    """Two answers, the outage, four more answers that wait, the end of the outage; what was answered in order."""
+    user.compare()
+    user.page.wait_for_timeout(500)  # the next pairs' pictures arrive
+    expected = []
+    for k in range(6):
+        if k == 2:
+            user.saved()
+            outage()
+        expected.append((*user.pair(), "left"))
+        user.page.wait_for_timeout(30)
+        user.page.keyboard.press("ArrowLeft")
+        if k < 5:
+            user.page.wait_for_function(
+                f"() => document.querySelector('.stage img.now')?.dataset.image !== '{expected[-1][0]}'"
+                f" || [...document.querySelectorAll('.stage img.now')][1].dataset.image !== '{expected[-1][1]}'"
+            )
+    state(user, "waiting")
+    user.page.wait_for_timeout(2500)  # it is tried again and again
+    assert user.page.locator("#saved").inner_text() == "waiting for the network (4)"
+    assert len(entries(user)) == 4
+    back()
+    user.saved()
+    assert user.page.locator("#saved").inner_text() == "saved"
+    return expected
+
+
+@pytest.fixture
+def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A PostgreSQL that may be stopped."""
+    import tempfile
+
+    # Not below pytest's own folder: the server runs as another user when we are root, and must be able to get there.
+    place = Path(tempfile.mkdtemp(prefix="steelyard-outage-"))
+    place.chmod(0o755)
+    server = Postgres(place / "data", {})
+    yield server
+    server.stop(signal.SIGQUIT)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "killed"])
+def test_postgresql_goes_away_while_somebody_answers(
+    make_study: MakeStudy, serve: Serve, window: Open, own_postgres: Postgres, how: signal.Signals
+) -> None:
+    study = make_study(store=own_postgres.url)
+    user = window(serve(study, {"kt": "annotator"}))
+    user.page.goto(user.server.link("kt"))
+    user.page.wait_for_url("**/compare")
+    expected = six_during(user, lambda: own_postgres.stop(how), own_postgres.start)
+    assert counted(study) == expected
+    assert entries(user, "steelyard.refused") == []
+    forgive(user)
+
+
+def test_the_disk_of_sqlite_is_full_while_somebody_answers(
+    make_study: MakeStudy, serve: Serve, window: Open, tmp_path: Path
+) -> None:
+    own = Disk(tmp_path / "disk", megabytes=8)
+    try:
+        study = make_study("disk/colon")
+        user = window(serve(study))
+
+        def fill() -> None:
+            # The write-ahead log keeps its size when it is used again from the start; a full disk has no such room.
+            with closing(sqlite3.connect(study.folder / "study.db", timeout=30)) as raw:
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            disk.fill([])
+
+        # Without the right to mount, SQLite itself is told to write nothing.
+        disk = own if own.mounted else Cramped(study)
+        expected = six_during(user, fill, lambda: disk.clear([]))
+        assert counted(study) == expected
+        assert study.store.check() == []
+        study.close()
+    finally:
+        own.remove()
+    forgive(user)
+
+
+class Cramped:
+    """A SQLite that may not write, where no disk of its own can be mounted."""
+
+    def __init__(self, study: Study) -> None:
+        self._engine = study.store._engine
+
+    def fill(self, _: object) -> None:
+        sa.event.listen(self._engine, "begin", self._limit)
+
+    def clear(self, _: object) -> None:
+        sa.event.remove(self._engine, "begin", self._limit)
+        self._engine.dispose()
+
+    @staticmethod
+    def _limit(connection: Any) -> None:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+
+
+def refuse(user: Window, study: Study, monkeypatch: pytest.MonkeyPatch, which: Callable[[int], bool]) -> None:
+    """Let the store refuse some answers, by the order of their first arrival."""
+    seen: list[str] = []
+    plain = study.store.add_comparison
+
+    def picky(new: Any, **how: Any) -> Any:
+        if new.id not in seen:
+            seen.append(new.id)
+        if which(seen.index(new.id)):
+            raise NotHandedOutError("this pair was never handed to you")
+        return plain(new, **how)
+
+    monkeypatch.setattr(study.store, "add_comparison", picky)
+
+
+def test_what_is_refused_is_kept_and_the_others_go_on(
+    make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    refuse(user, study, monkeypatch, lambda k: k in (1, 2))
+    given = []
+    for _ in range(4):
+        given.append((*user.pair(), "right"))
+        user.press("ArrowRight")
+    state(user, "stuck")
+    page.wait_for_function("() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))")
+    assert page.locator("#saved").inner_text() == "needs you"
+    assert counted(study) == [given[0], given[3]]
+    assert len(entries(user, "steelyard.refused")) == 2
+
+    page.reload()
+    user.pair()
+    state(user, "stuck")
+    page.locator("#saved").click()
+    rows = page.locator("#stuck-list li")
+    assert rows.count() == 2
+    assert "This pair was never handed to you." in rows.nth(0).inner_text()
+    assert "right one is more severe" in rows.nth(0).inner_text()
+    shown = (
+        rows.nth(0)
+        .locator("img")
+        .evaluate_all("nodes => nodes.map((n) => new URL(n.src).pathname.split('/')[4])")
+    )
+    assert tuple(shown) == given[1][:2]
+
+    rows.nth(0).get_by_text("Send again").click()  # refused once more: still there
+    page.wait_for_timeout(300)
+    assert rows.count() == 2
+    monkeypatch.undo()
+    rows.nth(0).get_by_text("Send again").click()
+    page.wait_for_function("() => document.querySelectorAll('#stuck-list li').length === 1")
+    assert counted(study) == [given[0], given[3], given[1]]
+
+    discard = rows.nth(0).get_by_role("button").nth(1)
+    assert discard.inner_text() == "Discard"
+    discard.click()
+    page.wait_for_timeout(100)
+    assert len(entries(user, "steelyard.refused")) == 1, "once is not enough"
+    assert discard.inner_text() == "Yes, discard"
+    discard.click()
+    user.saved()
+    assert page.locator("#stuck").is_hidden()
+    assert entries(user, "steelyard.refused") == []
+    assert len(counted(study)) == 3
+    forgive(user)
+
+
+def test_all_at_once_can_be_sent_again_or_discarded(
+    make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    refuse(user, study, monkeypatch, lambda k: True)
+    given = []
+    for _ in range(3):
+        given.append((*user.pair(), "left"))
+        user.press("ArrowLeft")
+    state(user, "stuck")
+    page.wait_for_function("() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))")
+    page.locator("#saved").click()
+    monkeypatch.undo()
+    page.locator("#stuck-all-again").click()
+    user.saved()
+    assert counted(study) == given
+    refuse(user, study, monkeypatch, lambda k: True)
+    for _ in range(2):
+        user.press("ArrowLeft")
+    page.wait_for_function(
+        "() => Object.keys(localStorage).filter((k) => k.startsWith('steelyard.refused')).length === 2"
+    )
+    page.locator("#saved").click()
+    page.locator("#stuck-all-discard").click()
+    page.locator("#stuck-all-discard").click()
+    user.saved()
+    assert entries(user, "steelyard.refused") == []
+    assert counted(study) == given
+    forgive(user)
+
+
+def test_an_undo_of_a_refused_answer_stays_with_it(
+    make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    sent = []
+    page.on("request", lambda r: sent.append(r.url) if r.url.endswith("/undo") else None)
+    refuse(user, study, monkeypatch, lambda k: k == 0)
+    first = user.pair()
+    user.press("ArrowLeft")
+    state(user, "stuck")
+    assert user.press("z") == first
+    page.wait_for_function("() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))")
+    assert sent == [], "there is nothing to undo on the server"
+    [kept] = entries(user, "steelyard.refused")
+    assert len(json.loads(kept)["followed"]) == 1
+    page.locator("#saved").click()
+    assert "then undone" in page.locator("#stuck-list").inner_text()
+    monkeypatch.undo()
+    page.locator("#stuck-list").get_by_text("Send again").click()
+    user.saved()
+    assert len(sent) == 1
+    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.comparisons()] == [
+        "left",
+        "withdrawn",
+    ]
+    assert counted(study) == []
+    user.press("ArrowRight")
+    user.saved()
+    assert counted(study) == [(*first, "right")]
+    forgive(user)
+
+
+def test_what_cannot_be_read_or_is_unknown_is_kept_and_shown(
+    make_study: MakeStudy, serve: Serve, window: Open
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    prefix = page.evaluate("() => { const p = JSON.parse(document.getElementById('page-data').textContent);"
+                           " return `steelyard.queue.${p.study}.${p.annotator}.` }")  # fmt: skip
+    broken = ['{"kind": "comparison", "body": {"id"', "null", "17", '{"kind": "of 2031", "id": "x"}']
+    for k, text in enumerate(broken):
+        page.evaluate(
+            "([key, text]) => localStorage.setItem(key, text)", [f"{prefix}00000000000000{k}.000000", text]
+        )
+    page.reload()
+    first = user.pair()
+    user.press("ArrowLeft")
+    state(user, "stuck")
+    page.wait_for_function("() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))")
+    assert counted(study) == [(*first, "left")], "what came behind them arrived"
+    assert [json.loads(text)["text"] for text in entries(user, "steelyard.refused")] == broken
+    page.locator("#saved").click()
+    assert page.locator("#stuck-list li").count() == 4
+    assert "cannot be read" in page.locator("#stuck-list").inner_text()
+    assert "of 2031" in page.locator("#stuck-list").inner_text()
+
+
+def test_entries_of_version_0_1_are_sent(make_study: MakeStudy, serve: Serve, window: Open) -> None:
+    """As 0.1 wrote them: the same key, the same JSON, an answer and the undo of another."""
+    study = make_study()
+    study.store.set_setting("content ids until", time.time() + 1000)  # as in a study that 0.1 made
+    user = window(serve(study))
+    page = user.compare()
+    user.press("ArrowLeft")
+    user.saved()
+    [given] = study.store.comparisons()
+    pair = study.store.lease_pairs("you", 6, seconds=600, rng=np.random.default_rng(0))[0]
+    old = [
+        {"kind": "undo", "of": given.id, "id": "7b8e1c52-5a60-4a8e-9c1f-000000000001", "pair": given.pair},
+        {"kind": "comparison", "body": {
+            "id": "7b8e1c52-5a60-4a8e-9c1f-000000000002", "pair": pair.pair, "left": pair.left, "right": pair.right,
+            "answer": "equal", "shown_at": 1.7e9, "answered_at": 1.7e9 + 2}},
+    ]  # fmt: skip
+    prefix = page.evaluate("() => { const p = JSON.parse(document.getElementById('page-data').textContent);"
+                           " return `steelyard.queue.${p.study}.${p.annotator}.` }")  # fmt: skip
+    for k, event in enumerate(old):
+        page.evaluate("([key, text]) => localStorage.setItem(key, text)",
+                      [f"{prefix}001700000000000.00000{k}", json.dumps(event)])  # fmt: skip
+    page.reload()
+    user.saved()
+    name = ImageIds(study).public
+    assert counted(study) == [(name(pair.left), name(pair.right), "equal")]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {
+            "status": 503,
+            "headers": {"Retry-After": "1"},
+            "content_type": "application/problem+json",
+            "body": "{}",
+        },
+        {"status": 500, "content_type": "text/html", "body": "Internal Server Error"},
+        {
+            "status": 429,
+            "headers": {"Retry-After": "1"},
+            "content_type": "application/problem+json",
+            "body": "{}",
+        },
+        {"status": 408, "content_type": "application/problem+json", "body": "{}"},
+        {"status": 502, "content_type": "text/html", "body": "<h1>Bad Gateway</h1>"},
+        {"status": 404, "content_type": "text/html", "body": "<h1>nginx</h1>"},
+        {"status": 413, "content_type": "text/html", "body": "<h1>nginx</h1>"},
+        {
+            "status": 200,
+            "content_type": "text/html",
+            "body": "<h1>Hospital guest network: accept the terms</h1>",
+        },
+        {"status": 201, "content_type": "application/json", "body": '{"id": "somebody else\'s"}'},
+        {"status": 201, "content_type": "application/json", "body": '{"id": "cut o'},
+    ],
+    ids=lambda reply: f"{reply['status']} {reply['body'][:12]}",
+)
+def test_only_an_acknowledgement_of_this_answer_removes_it(
+    make_study: MakeStudy, serve: Serve, window: Open, reply: dict[str, Any]
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    page.route("**/api/v1/comparisons", lambda route: route.fulfill(**reply))
+    given = (*user.pair(), "left")
+    user.press("ArrowLeft")
+    state(user, "waiting")
+    page.wait_for_timeout(1500)
+    assert len(entries(user)) == 1
+    assert page.locator("#saved").inner_text() == "waiting for the network (1)"
+    page.unroute("**/api/v1/comparisons")
+    user.saved()
+    assert counted(study) == [given]
+    forgive(user)
+
+
+def test_a_server_that_asks_for_time_gets_it(make_study: MakeStudy, serve: Serve, window: Open) -> None:
+    user = window(serve(make_study()))
+    page = user.compare()
+    asked: list[str] = []
+
+    def busy(route: Any) -> None:
+        asked.append(route.request.method)
+        route.fulfill(
+            status=503, headers={"Retry-After": "120"}, content_type="application/problem+json", body="{}"
+        )
+
+    page.route("**/api/v1/comparisons", busy)
+    user.press("ArrowLeft")
+    state(user, "waiting")
+    page.wait_for_timeout(4000)  # without the header it would have been tried twice more by now
+    assert len(asked) == 1
+    page.unroute("**/api/v1/comparisons")
+    page.locator("#saved").click()
+    page.locator("#stuck-retry").click()  # a person may be quicker
+    user.saved()
+    forgive(user)
+
+
+def test_a_reply_that_does_not_come_is_not_called_saved(
+    make_study: MakeStudy, serve: Serve, window: Open
+) -> None:
+    user = window(serve(make_study()))
+    page = user.compare()
+    held = []
+    page.route("**/api/v1/comparisons", lambda route: held.append(route))
+    user.press("ArrowLeft")
+    page.wait_for_function("() => document.querySelector('#saved').textContent === 'saving (1)'")
+    held[0].continue_()
+    user.saved()
+    assert page.locator("#saved").inner_text() == "saved"
+
+
+def test_answers_never_go_out_under_somebody_elses_name(
+    make_study: MakeStudy, serve: Serve, window: Open
+) -> None:
+    """A colleague signs in in another tab of the same browser while an answer waits."""
+    study = make_study()
+    server = serve(study, {"kt": "annotator", "mo": "annotator"})
+    user = window(server)
+    user.page.goto(server.link("kt"))
+    user.page.wait_for_url("**/compare")
+    given = (*user.pair(), "left")
+    user.page.route("**/api/v1/comparisons", lambda route: route.abort("connectionreset"))
+    user.press("ArrowLeft")
+    state(user, "waiting")
+    other = user.context.new_page()
+    other.goto(server.link("mo"))
+    other.wait_for_url("**/compare")
+    user.page.unroute("**/api/v1/comparisons")
+    state(user, "stuck")
+    user.page.locator("#saved").click()
+    assert "mo is signed in now" in user.page.locator("#stuck").inner_text()
+    assert study.store.comparisons() == []
+    other.goto(server.link("kt"))
+    other.wait_for_url("**/compare")
+    user.page.locator("#stuck-retry").click()
+    user.saved()
+    assert counted(study) == [given]
+    assert study.store.comparisons()[0].annotator == "kt"
+    forgive(user)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_needs_you_looks_calm(
+    make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch, theme: str
+) -> None:
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    plain = study.store.add_comparison
+    reasons = iter([NotHandedOutError("this pair was never handed to you"), None,
+                    ConflictError("you answered this pair before; undo that answer first")])  # fmt: skip
+
+    def picky(new: Any, **how: Any) -> Any:
+        reason = next(reasons)
+        if reason is not None:
+            raise reason
+        return plain(new, **how)
+
+    monkeypatch.setattr(study.store, "add_comparison", picky)
+    for key in ("ArrowLeft", "ArrowRight", "ArrowDown"):
+        user.press(key)
+    page.wait_for_function(
+        "() => Object.keys(localStorage).filter((k) => k.startsWith('steelyard.refused')).length === 2"
+    )
+    if theme == "light":
+        page.keyboard.press("t")
+    page.locator("#saved").click()
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#stuck-list img')].every((n) => n.complete && n.naturalWidth)"
+    )
+    assert page.locator("#stuck-list img").count() == 4
+    user.shot(f"needs-you-{theme}")
+    forgive(user)

@@ -1,0 +1,181 @@
+"""A real server process that is told to stop: what it acknowledged is there, nobody's lease stays behind, exit code 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steelyard.study import Study
+
+
+class Process:
+    """`steelyard serve`, and what it writes."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        # Without the answers of a trainer in the way, the lease below is the test's own.
+        self.run = subprocess.Popen(
+            [sys.executable, "-m", "steelyard.cli", "serve", str(folder), "--port", "0", *options],
+            stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert self.run.stderr is not None
+        self.lines: list[str] = []
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        while not self.url:
+            assert self.run.poll() is None, self.lines
+            time.sleep(0.05)
+
+    def _read(self) -> None:
+        assert self.run.stderr is not None
+        for line in self.run.stderr:
+            self.lines.append(line.rstrip("\n"))
+            if found := re.search(r"(http://127\.0\.0\.1:\d+)(\S*)", line):
+                self.link, self.url = found[2], found[1]
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        self.run.send_signal(how)
+        code = self.run.wait(timeout=60)
+        self._reader.join(timeout=10)
+        assert self.run.stderr is not None
+        self.run.stderr.close()
+        return code
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    """Processes that end with the test."""
+    running: list[Process] = []
+
+    def begin(folder: Path, *options: str) -> Process:
+        running.append(Process(folder, *options))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        if process.run.poll() is None:
+            process.run.kill()
+            process.run.wait()
+
+
+def sign_in(process: Process) -> httpx.Client:
+    """The person at this machine."""
+    client = httpx.Client(base_url=process.url, timeout=30)
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            if process.link.startswith("/?"):
+                client.get(process.link)
+            client.headers["X-CSRF-Token"] = client.get("/api/v1/me").json()["csrf"]
+            return client
+        except httpx.TransportError:
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+
+
+def answer(client: httpx.Client, pair: dict[str, Any], id: str) -> int:
+    body = {"id": id, "pair": pair["id"], "left": pair["left"], "right": pair["right"], "answer": "left"}
+    return client.post("/api/v1/comparisons", json=body).status_code
+
+
+def test_told_to_stop_it_finishes_what_it_began(
+    make_study: Callable[..., Study], start: Callable[..., Process]
+) -> None:
+    study = make_study(
+        trainer=5
+    )  # a fit after every five answers: the trainer is at work when the signal comes
+    folder = study.folder
+    study.close()
+    process = start(folder, "--log-format", "json")
+    client = sign_in(process)
+    acknowledged: list[str] = []
+    over = threading.Event()
+
+    def work() -> None:
+        k = 0
+        try:
+            while True:
+                for pair in client.post("/api/v1/pairs/lease", json={"count": 6}).json().get("pairs", []):
+                    k += 1
+                    id = f"00000000-0000-4000-8000-{k:012d}"
+                    if answer(client, pair, id) in (200, 201):
+                        acknowledged.append(id)
+        except (httpx.HTTPError, ValueError):
+            over.set()
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    give_up = time.monotonic() + 120
+    while len(acknowledged) < 12:
+        assert time.monotonic() < give_up, process.lines
+        time.sleep(0.02)
+    time.sleep(1.0)
+    begun = time.monotonic()
+    assert process.stop() == 0, process.lines
+    assert time.monotonic() - begun < 45
+    worker.join(timeout=30)
+    client.close()
+    with Study.open(folder) as again:
+        assert set(acknowledged) <= {c.id for c in again.store.comparisons()}
+        assert again.store.check() == []
+        assert again.store.trainer_state().owner is None, "the lease was given back"
+        assert again.store.claim_trainer("next", 30)
+        again.store.release_trainer("next")
+    written = [json.loads(line) for line in process.lines if line.startswith("{")]
+    posted = [line for line in written if line.get("route") == "/api/v1/comparisons"]
+    assert len(posted) >= len(acknowledged)
+    assert not [line for line in written if line["level"] == "error"]
+    assert "Traceback" not in "\n".join(process.lines)
+
+
+def test_a_trainer_that_had_to_be_killed_leaves_no_lease_behind(
+    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    from steelyard.web.trainer import TrainerProcess
+
+    study = make_study()
+    trainer = TrainerProcess(study.folder)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child.kill()
+    child.wait()
+    trainer._child = child  # type: ignore[assignment]
+    assert study.store.claim_trainer("elsewhere:1:ab", 60)
+    trainer.give_back(study.store)
+    assert study.store.trainer_state().owner == "elsewhere:1:ab", "other people's leases are theirs"
+    study.store.release_trainer("elsewhere:1:ab")
+    assert study.store.claim_trainer(f"{socket.gethostname()}:{child.pid}:cd", 60)
+    trainer.give_back(study.store)
+    assert study.store.trainer_state().owner is None
+
+
+def test_a_worker_told_to_stop_gives_its_lease_back(make_study: Callable[..., Study]) -> None:
+    study = make_study(ask={"budget": 2.0, "start": "spread"})
+    worker = subprocess.Popen(
+        [sys.executable, "-c",
+         "import sys, time, steelyard.study as s\n"
+         "s.Study.propose = lambda *a, **k: time.sleep(60)\n"
+         "from steelyard.cli import main\n"
+         f"sys.argv = ['steelyard', 'worker', {str(study.folder)!r}]\nmain()"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    give_up = time.monotonic() + 60
+    while study.store.trainer_state().owner is None:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    worker.terminate()
+    assert worker.wait(timeout=60) == 0
+    assert study.store.trainer_state().owner is None
