@@ -156,10 +156,22 @@ def run_worker(
                     failed_at, failed_seq = time.monotonic(), seq
                     if once:
                         raise
+                finally:
+                    _release(
+                        study, owner
+                    )  # also when told to stop before the turn began, or when there was nothing to do
             elif once:
                 return turns
             if not kind:
                 time.sleep(POLL_SECONDS)
+
+
+def _release(study: Study, owner: str) -> None:
+    """Give the lease back, if it is still ours."""
+    try:
+        study.store.release_trainer(owner)
+    except SteelyardError as error:
+        log.warning("the lease was not given back, it runs out by itself: %s", error)
 
 
 def _turn(study: Study, owner: str, kind: str) -> None:

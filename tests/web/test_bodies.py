@@ -17,7 +17,6 @@ from PIL import Image
 
 from steelyard.study import Study
 from steelyard.web import auth, bodies
-from steelyard.web.auth import COOKIE
 
 if TYPE_CHECKING:
     from conftest import Client, Server
@@ -41,8 +40,7 @@ class Line:
         host, port = client.server.url.removeprefix("http://").split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=30)
         known = [f"X-CSRF-Token: {client.headers.get('x-csrf-token', '')}"]
-        if COOKIE in client.cookies:
-            known.append(f"Cookie: {COOKIE}={client.cookies[COOKIE]}")
+        known += [f"Cookie: {name}={value}" for name, value in client.cookies.items()]
         head = [
             f"POST {path} HTTP/1.1",
             "Host: 127.0.0.1",
@@ -170,9 +168,9 @@ def test_the_sender_is_looked_up_once_a_request(people: People, monkeypatch: pyt
     looked: list[str] = []
     plain = web.store.session
 
-    def counted(token: str, *more: Any) -> Any:
+    def counted(token: str, **more: Any) -> Any:
         looked.append(token)
-        return plain(token, *more)
+        return plain(token, **more)
 
     monkeypatch.setattr(auth, "REMEMBER_SECONDS", -1.0)
     web.accounts.forget()

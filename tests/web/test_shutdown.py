@@ -76,9 +76,8 @@ def sign_in(process: Process) -> httpx.Client:
     give_up = time.monotonic() + 60
     while True:
         try:
-            if process.link.startswith("/?"):
-                client.get(process.link)
-            client.headers["X-CSRF-Token"] = client.get("/api/v1/me").json()["csrf"]
+            key = process.link.partition("#key=")[2]
+            client.headers["X-CSRF-Token"] = client.post("/api/v1/session", json={"key": key}).json()["csrf"]
             return client
         except httpx.TransportError:
             assert time.monotonic() < give_up
