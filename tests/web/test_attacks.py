@@ -339,9 +339,10 @@ def test_poisoned_uploads_are_refused(local: Client) -> None:
 def test_oversized_uploads_are_refused(local: Client) -> None:
     large = local.post("/api/v1/place", files={"file": ("a.png", b"\0" * (33 << 20), "image/png")})
     assert large.status_code == 413
+    cookie = "; ".join(f"{name}={value}" for name, value in local.cookies.items())
     claimed = raw(
         local.server,
-        f"POST /api/v1/place HTTP/1.1\r\nHost: 127.0.0.1\r\nX-CSRF-Token: {local.csrf}\r\n"
+        f"POST /api/v1/place HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\nX-CSRF-Token: {local.csrf}\r\n"
         f"Content-Length: {1 << 40}\r\nConnection: close\r\n\r\n".encode(),
     )
     assert claimed.split(b" ")[1] == b"413"
