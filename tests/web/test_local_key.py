@@ -185,6 +185,12 @@ def test_the_door_says_what_to_do_and_takes_a_pasted_link(
     page.locator("#open button").click()
     page.wait_for_url("**/grade")
     context.close()
+    context = browser.new_context()  # type: ignore[attr-defined]
+    page = context.new_page()
+    page.goto(f"{server.url}/login")
+    page.goto(f"{server.url}/login#key={server.key}")  # into the tab that shows the door already
+    page.wait_for_url("**/compare")
+    context.close()
 
 
 def test_answers_given_while_the_session_ended_wait_for_the_link(

@@ -51,9 +51,14 @@ one("#open")?.addEventListener("submit", (event) => {
   enter({ key: given.includes("key=") ? given.split("key=")[1] : given });
 });
 
-const secret = new URLSearchParams(location.hash.slice(1));
-for (const kind of ["link", "key"]) {
-  if (!secret.get(kind)) continue;
-  history.replaceState(null, "", location.pathname + location.search);
-  enter({ [kind]: secret.get(kind) });
+/** Use the secret of the address, and take it out of the address. */
+function useLink() {
+  const secret = new URLSearchParams(location.hash.slice(1));
+  for (const kind of ["link", "key"]) {
+    if (!secret.get(kind)) continue;
+    history.replaceState(null, "", location.pathname + location.search);
+    enter({ [kind]: secret.get(kind) });
+  }
 }
+useLink();
+addEventListener("hashchange", useLink); // a link opened where this page is shown already does not load it again
