@@ -109,7 +109,7 @@ class KillImporter(Fault):
         # Reading takes a second or two, writing a fraction of one: aim at the writing half of the time.
         if self.rng.random() < 0.5:
             with contextlib.suppress(TimeoutError):
-                wait_for(lambda: world.imported(world.importer.file) > 0, 8, "the import's first row")
+                wait_for(lambda: world.imported(world.importer.file)[0] > 0, 8, "the import's first row")
         else:
             time.sleep(self.rng.uniform(0.0, 3.0))
         running = world.importer.running
@@ -119,7 +119,7 @@ class KillImporter(Fault):
         running.kill()
         running.wait()
         world.count("killed importer")
-        answers, pairs = world.imported(number), world.imported(number, pairs=True)
+        answers, pairs = world.imported(number)
         if answers not in (0, world.importer.ROWS):
             world.complain(f"a killed import left {answers} of {world.importer.ROWS} answers")
         elif pairs and not answers:

@@ -191,14 +191,17 @@ class World:
             pids += [self.postgres.pid, *(process.pid for process in self.postgres.backends())]
         return pids
 
-    def imported(self, number: int, *, pairs: bool = False) -> int:
-        """How many answers, or pairs, of an import are in the database now."""
-        table, column = ("pairs", "strategy") if pairs else ("comparisons", "note")
-        query = f"SELECT count(*) AS n FROM {table} WHERE {column} = ?"
+    def imported(self, number: int) -> tuple[int, int]:
+        """How many answers and how many pairs of an import are in the database, at one and the same moment."""
+        query = (
+            "SELECT (SELECT count(*) FROM comparisons WHERE note = ?) AS answers,"
+            " (SELECT count(*) FROM pairs WHERE strategy = ?) AS pairs"
+        )
         try:
-            return int(self.database.rows(query, f"import-{number}")[0]["n"])
+            found = self.database.rows(query, *[f"import-{number}"] * 2)[0]
         except Exception:  # the database is away, or locked by the one who writes
-            return 0
+            return 0, 0
+        return int(found["answers"]), int(found["pairs"])
 
     def wait_for_progress(self, each: int = 1, seconds: float = 120) -> None:
         """Wait until everybody has had so many more things acknowledged.
