@@ -216,6 +216,8 @@ def serve(
     """
     import uvicorn
 
+    from steelyard.web.heads import Heads
+
     form = logs.chosen_format(log_format)
     logs.set_up(form)
     os.environ["STEELYARD_LOG"] = form  # for the processes beside this one
@@ -237,7 +239,7 @@ def serve(
             metrics_token=os.environ.get("STEELYARD_METRICS_TOKEN", ""),
         )
         config = uvicorn.Config(
-            app, host=host, port=port, log_config=None, access_log=False, server_header=False,
+            app, host=host, port=port, http=Heads, log_config=None, access_log=False, server_header=False,
             timeout_graceful_shutdown=5, timeout_keep_alive=30,
             proxy_headers=False,  # it would believe every program of this machine; see proxies.py
             **tls,

@@ -25,6 +25,7 @@ from steelyard.pairs import Answer
 from steelyard.study import Study
 from steelyard.web.app import create_app
 from steelyard.web.auth import digest
+from steelyard.web.heads import Heads
 
 N = 60
 GRADES = (
@@ -150,7 +151,8 @@ def serve() -> Iterator[Callable[..., Server]]:
             study.store.add_annotator(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
         app = create_app(study, login=bool(people), **options)
         config = uvicorn.Config(
-            app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=1, proxy_headers=False
+            app, port=0, http=Heads, log_level="error", access_log=False, timeout_graceful_shutdown=1,
+            proxy_headers=False,
         )  # fmt: skip
         listening = config.bind_socket()
         server = uvicorn.Server(config)

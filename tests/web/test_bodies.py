@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,7 +17,7 @@ import pytest
 from PIL import Image
 
 from steelyard.study import Study
-from steelyard.web import auth, bodies
+from steelyard.web import auth, bodies, heads
 
 if TYPE_CHECKING:
     from conftest import Client, Server
@@ -271,3 +272,48 @@ def test_a_compressed_body_is_just_bytes(people: People) -> None:
         headers={"Content-Type": "application/json", "Content-Encoding": "deflate"},
     )
     assert reply.status_code in (400, 422)
+
+
+HEADS = {
+    "address": (b"GET /", b"a" * 65536),
+    "one header": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ", b"a" * 65536),
+    "many headers": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X: %s\r\n" % (b"a" * 200) * 300),
+    "trailers": (
+        b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+        b"a" * 65536,
+    ),
+}
+
+
+def open_line(client: Client) -> socket.socket:
+    host, port = client.server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+@pytest.mark.parametrize("what", HEADS)
+def test_a_head_without_an_end_is_not_read(people: People, what: str) -> None:
+    """Nobody has said who they are yet; 60 MB of it held everybody up for 15 s."""
+    begin, more = HEADS[what]
+    sent = 0
+    with open_line(people("")) as line, suppress(ConnectionError):
+        line.sendall(begin)
+        while sent < 32 << 20:
+            line.sendall(more)
+            sent += len(more)
+    assert sent < 16 << 20  # closed; some of it was still in the buffers of the sockets
+
+
+def test_a_long_head_that_ends_is_answered(people: People) -> None:
+    reply = people("").get("/healthz", headers={"X-Groups": "a" * 40_000})
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: a"])
+def test_a_head_that_does_not_come_is_not_waited_for(
+    people: People, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(heads, "SECONDS", 0.2)
+    with open_line(people("")) as line:
+        line.sendall(begun)
+        assert line.recv(100) == b""
+        assert people("").get("/healthz").status_code == 200

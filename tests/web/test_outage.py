@@ -463,6 +463,72 @@ def test_answers_never_go_out_under_somebody_elses_name(
     forgive(user)
 
 
+def test_entries_of_somebody_whose_name_begins_alike_are_not_touched(
+    make_study: MakeStudy, serve: Serve, window: Open
+) -> None:
+    """kt.b answered without a network and left; kt signs in on the same PC."""
+    study = make_study(ask={"budget": 2.0, "start": "random", "raters": 2})
+    server = serve(study, {"kt": "annotator", "kt.b": "annotator"})
+    user = window(server)
+    user.page.goto(server.link("kt.b"))
+    user.page.wait_for_url("**/compare")
+    user.pair()
+    user.page.route("**/api/v1/comparisons", lambda route: route.abort("connectionreset"))
+    user.press("ArrowLeft")
+    state(user, "waiting")
+    [waiting] = entries(user)
+    user.page.goto(server.link("kt"))
+    user.page.wait_for_url("**/compare")
+    user.page.unroute("**/api/v1/comparisons")
+    user.press("ArrowRight")
+    user.page.wait_for_function(
+        "() => Object.keys(localStorage).filter((k) => k.startsWith('steelyard.queue')).length < 2"
+    )
+    state(user, "saved")
+    assert [(c.annotator, c.answer.value) for c in study.store.comparisons() if c.answer] == [("kt", "right")]
+    assert entries(user) == [waiting]
+    user.page.goto(server.link("kt.b"))
+    user.page.wait_for_url("**/compare")
+    user.saved()
+    assert {c.annotator for c in study.store.comparisons()} == {"kt", "kt.b"}
+    assert entries(user) == []
+    forgive(user)
+
+
+def test_an_undo_of_a_refused_answer_survives_a_full_storage(
+    make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser has room for nothing longer than an undo, and the tab is closed: sent again, it is still undone."""
+    study = make_study()
+    user = window(serve(study))
+    page = user.compare()
+    refuse(user, study, monkeypatch, lambda k: k == 0)
+    user.press("ArrowLeft")
+    state(user, "stuck")
+    page.evaluate(
+        "() => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (key, text) {"
+        " if (key.startsWith('steelyard.refused')) throw new DOMException('full', 'QuotaExceededError');"
+        " set.call(this, key, text); } }"
+    )
+    user.press("z")
+    page.wait_for_timeout(300)
+    assert len(entries(user)) == 1, "the undo is where a closed tab leaves it"
+    page.evaluate("() => { window.onbeforeunload = null; }")
+    page.close(run_before_unload=False)
+    monkeypatch.undo()
+    user.page = page = user.context.new_page()
+    user.compare()
+    page.wait_for_function("() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))")
+    page.locator("#saved").click()
+    page.locator("#stuck-list").get_by_text("Send again").click()
+    user.saved()
+    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.comparisons()] == [
+        "left",
+        "withdrawn",
+    ]
+    forgive(user)
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_needs_you_looks_calm(
     make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch, theme: str

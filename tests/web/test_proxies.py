@@ -249,6 +249,7 @@ def test_plain_http_for_others_is_warned_of(
     import uvicorn
 
     from steelyard.web.app import serve
+    from steelyard.web.heads import Heads
 
     configs: list[uvicorn.Config] = []
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, **_: configs.append(self.config))
@@ -256,6 +257,7 @@ def test_plain_http_for_others_is_warned_of(
     serve(study.folder, host=host, port=0, train=False, say=said.append)
     assert any("plain HTTP" in line for line in said) == warned
     assert configs[0].proxy_headers is False, "uvicorn itself believes every program of this machine"
+    assert configs[0].http is Heads, "uvicorn itself reads heads without an end"
 
 
 def test_a_certificate_that_cannot_be_used_is_named(study: Study, certificate: tuple[Path, Path]) -> None:

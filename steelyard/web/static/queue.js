@@ -9,6 +9,8 @@ const FIRST = 1000; // ms until the first retry; doubled from one to the next
 const LONGEST = 15000;
 const PATIENCE = 300; // s; a server may ask for more time than that, but it is not believed
 
+const PLACE = /^\d{15}\.\d{6,}$/; // how a key ends: when, and which of that moment
+
 /** The id that an acknowledgement has to carry. */
 const idOf = (event) => String(event?.body?.id ?? event?.id ?? "").toLowerCase();
 
@@ -44,7 +46,9 @@ export class Queue extends EventTarget {
 
   /** Keep an event and start sending. The order of adding is the order of sending. */
   add(event) {
-    const key = `${this.prefix}${Date.now().toString().padStart(15, "0")}.${String(this.order++).padStart(6, "0")}`;
+    const next = () => `${this.prefix}${Date.now().toString().padStart(15, "0")}.${String(this.order++).padStart(6, "0")}`;
+    let key = next();
+    while (this.get(key) !== null) key = next(); // another tab was here in the same millisecond
     this.put(key, JSON.stringify(event));
     this.pump();
   }
@@ -70,12 +74,10 @@ export class Queue extends EventTarget {
   }
 
   list(prefix) {
-    const keys = new Set([...this.memory.keys()].filter((key) => key.startsWith(prefix)));
-    for (let i = 0; i < this.storage.length; i++) {
-      const key = this.storage.key(i);
-      if (key?.startsWith(prefix)) keys.add(key);
-    }
-    return [...keys].sort();
+    const keys = new Set(this.memory.keys());
+    for (let i = 0; i < this.storage.length; i++) keys.add(this.storage.key(i));
+    // The whole key: entries of “kt.b” begin like those of “kt”.
+    return [...keys].filter((key) => key?.startsWith(prefix) && PLACE.test(key.slice(prefix.length))).sort();
   }
 
   /** Entries that are still to be sent, oldest first. */
@@ -117,20 +119,19 @@ export class Queue extends EventTarget {
     const answer = this.refused().find((one) => one.event && idOf(one.event) === String(event.of).toLowerCase());
     if (!answer) return false;
     const { text, reason, status, at, followed } = answer;
-    if (this.memory.has(answer.key)) { this.held.add(key); return true; }
     followed.push({ key: key.slice(this.prefix.length), text: JSON.stringify(event) });
     this.put(answer.key, JSON.stringify({ text, reason, status, at, followed }));
-    this.drop(key);
+    if (this.memory.has(answer.key)) this.held.add(key); // no room: it stays where a closed tab leaves it
+    else this.drop(key);
     return true;
   }
 
   /** Send what was refused once more, in its old place, and what followed it. */
   sendAgain(...records) {
     for (const { key, text, followed } of records) {
-      const place = this.prefix + key.slice(this.aside.length);
-      this.put(place, text);
-      for (const undo of followed) this.put(this.prefix + undo.key, undo.text);
-      if (!this.memory.has(place)) this.drop(key);
+      const entries = [{ key: key.slice(this.aside.length), text }, ...followed];
+      for (const entry of entries) this.put(this.prefix + entry.key, entry.text);
+      if (!entries.some((entry) => this.memory.has(this.prefix + entry.key))) this.drop(key);
     }
     this.held.clear();
     this.retry();
@@ -138,8 +139,8 @@ export class Queue extends EventTarget {
 
   /** The person has decided: forget what was refused, and what followed it. */
   discard(...records) {
-    for (const { key } of records) {
-      this.drop(this.prefix + key.slice(this.aside.length));
+    for (const { key, followed } of records) {
+      for (const place of [key.slice(this.aside.length), ...followed.map((undo) => undo.key)]) this.drop(this.prefix + place);
       this.drop(key);
     }
     this.held.clear();
@@ -166,7 +167,7 @@ export class Queue extends EventTarget {
         const text = this.get(key);
         if (text === null) continue; // another tab of the same person sent it
         const event = parsed(text);
-        if (!event) { this.setAside(key, text, { message: UNREADABLE }); continue; }
+        if (!event || !idOf(event)) { this.setAside(key, text, { message: UNREADABLE }); continue; }
         if (this.follows(key, event)) continue;
         try {
           const result = await this.send(event);

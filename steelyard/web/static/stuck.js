@@ -19,7 +19,7 @@ export class Stuck {
     this.dialog = one("#stuck");
     one("#stuck-retry").addEventListener("click", () => { queue.retry(); this.dialog.close(); });
     one("#stuck-all-again").addEventListener("click", () => queue.sendAgain(...queue.refused()));
-    askTwice(one("#stuck-all-discard"), () => queue.discard(...queue.refused()));
+    askTwice(one("#stuck-all-discard"), (records) => queue.discard(...records), () => queue.refused());
     queue.addEventListener("state", () => { if (this.dialog.open) this.draw(); });
   }
 
@@ -75,13 +75,15 @@ export class Stuck {
   }
 }
 
-/** A button that has to be pressed twice: what it does cannot be undone. */
-function askTwice(button, run) {
+/** A button that has to be pressed twice: what it does cannot be undone. It is about what there was at the first press. */
+function askTwice(button, run, about = () => null) {
   const asks = button.textContent;
   let timer = 0;
+  let meant = null;
   const rest = () => { clearTimeout(timer); timer = 0; button.textContent = asks; button.classList.remove("sure"); };
   button.addEventListener("click", () => {
-    if (timer) { rest(); run(); return; }
+    if (timer) { rest(); run(meant); return; }
+    meant = about();
     button.textContent = "Yes, discard";
     button.classList.add("sure");
     timer = setTimeout(rest, SURE);
