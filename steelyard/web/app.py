@@ -246,6 +246,7 @@ def serve(
         )  # fmt: skip
         try:
             socket = config.bind_socket()
+            socket.listen()  # whoever is quicker with the link than the server waits instead of being refused
         except SystemExit:
             raise StudyError(f"cannot listen on {host}:{port}; is it taken? choose another --port") from None
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host

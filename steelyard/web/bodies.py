@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steelyard.errors import SteelyardError
 from steelyard.store.records import Role
-from steelyard.web.context import maybe
+from steelyard.web.context import maybe, nobody
 from steelyard.web.problems import Problem, answered
 
 __all__ = ["JSON_BYTES", "NESTING", "UPLOAD_BYTES", "Bodies"]
@@ -87,7 +87,7 @@ class Bodies:
             return
         who = await maybe(request)
         if who is None:
-            raise Problem(401, "Sign in first.", code="login", headers={"WWW-Authenticate": "Bearer"})
+            raise nobody(request)
         if upload is not None and not who.may(upload.role):
             raise Problem(403, f"This needs the role “{upload.role}”; yours is “{who.role}”.", code="role")
 

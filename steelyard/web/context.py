@@ -26,7 +26,7 @@ from steelyard.web.scores import Scores
 from steelyard.web.scribe import Scribe
 from steelyard.web.sight import Sight
 
-__all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe"]
+__all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe", "nobody"]
 
 
 class Web:
@@ -124,17 +124,19 @@ async def maybe(request: Request) -> Principal | None:
     return principal
 
 
+def nobody(request: Request) -> Problem:
+    """What to tell somebody who is not known."""
+    text = "Sign in first." if web_of(request).accounts.login else OPEN_THE_LINK
+    return Problem(401, text, code="login", headers={"WWW-Authenticate": "Bearer"})
+
+
 def _at_least(role: Role, *, changing: Scope = "full") -> Callable[[Request], Awaitable[Principal]]:
     """Somebody with at least this role and, where a token asks, its scope: `read` to read, `changing` to change."""
 
     async def check(request: Request) -> Principal:
-        web = web_of(request)
         principal = await maybe(request)
         if principal is None:
-            raise Problem(
-                401, "Sign in first." if web.accounts.login else OPEN_THE_LINK, code="login",
-                headers={"WWW-Authenticate": "Bearer"},
-            )  # fmt: skip
+            raise nobody(request)
         needed: Scope = "read" if request.method in ("GET", "HEAD") else changing
         if not principal.reaches(needed):
             raise Problem(
