@@ -166,10 +166,9 @@ def _put(archive: Archive, place: Path, store: str, progress: Progress | None) -
             (staging / "study.db").chmod(0o600)
             copy.unlink()
         (staging / "store").rmdir()
-        if store:
-            StudyConfig.load(staging / "study.toml").with_changes(store=store).save(staging / "study.toml")
-        else:
-            StudyConfig.load(staging / "study.toml")  # before the old one is moved aside
+        config = StudyConfig.load(staging / "study.toml")  # before the old one is moved aside
+        if config.store != store:  # no backup of ours names a database; another's may name one of yours
+            config.with_changes(store=store).save(staging / "study.toml")
         sync_tree(staging)
         _require_still(place)  # filling the store may have taken a while
         replaced = _move_aside(place)

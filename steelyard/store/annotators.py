@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,9 +13,13 @@ from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, UnknownRecordError
 from steelyard.store.records import Annotator, Role
-from steelyard.store.schema import annotators, api_tokens, sessions
+from steelyard.store.schema import annotators, api_tokens, changes, sessions
 
 __all__ = ["AnnotatorTable", "ensure_annotators", "known_annotator"]
+
+
+AGAIN_SECONDS = 120.0
+"""How long the browser that used a link up may come again because the reply was lost."""
 
 
 class _Unset:
@@ -78,16 +83,23 @@ class AnnotatorTable(Database):
             rows = connection.execute(sa.select(annotators).order_by(annotators.c.name)).mappings()
             return [Annotator(**row) for row in rows]
 
-    def take_link(self, link_hash: str, *, now: float | None = None) -> Annotator | None:
+    def take_link(
+        self, link_hash: str, *, change: str | None = None, now: float | None = None
+    ) -> Annotator | None:
         """The active annotator whose personal link has this hash, or None: unknown, over, or used up.
 
         A link that works once is used up by this call, whoever else tries it at the same moment.
+
+        Args:
+            link_hash: of the link's secret.
+            change: made by the client, which nobody else knows: the reply may be lost, and whoever brings it again with
+                the same link is let in for `AGAIN_SECONDS`, unless the password was changed meanwhile.
+            now: seconds since 1970; None asks the database.
         """
         valid = (annotators.c.link_hash == link_hash, annotators.c.active)
         with self._writing() as connection:
-            in_time = sa.or_(
-                annotators.c.link_expires.is_(None), annotators.c.link_expires > self._clock(connection, now)
-            )
+            at = self._clock(connection, now)
+            in_time = sa.or_(annotators.c.link_expires.is_(None), annotators.c.link_expires > at)
             used_up = (
                 sa.update(annotators)
                 .where(*valid, in_time, annotators.c.link_once)
@@ -95,6 +107,17 @@ class AnnotatorTable(Database):
                 .returning(annotators.c.name)
             )
             name = connection.execute(used_up).scalar_one_or_none()
+            if name is not None and change is not None:
+                what = _used(link_hash, known_annotator(connection, name))
+                noted = {"id": fields.client_id(change), "actor": name, "what": what, "at": at}
+                connection.execute(self._insert(changes).values(noted).on_conflict_do_nothing())
+            if name is None and change is not None:
+                noted = {"id": fields.client_id(change), "after": at - AGAIN_SECONDS}
+                before = connection.execute(_USED, noted).one_or_none()
+                if before is not None and before.what == _used(
+                    link_hash, known_annotator(connection, before.actor)
+                ):
+                    return known_annotator(connection, before.actor)
             if name is None:
                 query = sa.select(annotators.c.name).where(*valid, in_time, sa.not_(annotators.c.link_once))
                 name = connection.execute(query).scalar_one_or_none()
@@ -240,4 +263,15 @@ def known_annotator(connection: Connection, name: str) -> Annotator:
     return Annotator(**row)
 
 
+def _used(link_hash: str, annotator: Annotator) -> str:
+    """What is noted when somebody uses a link up; another password makes it another note."""
+    password = hashlib.sha256((annotator.password_hash or "").encode()).hexdigest()
+    return f"use link {link_hash} {password}"
+
+
+_USED = (
+    sa.select(changes.c.what, changes.c.actor)
+    .join(annotators, annotators.c.name == changes.c.actor)
+    .where(changes.c.id == sa.bindparam("id"), changes.c.at > sa.bindparam("after"), annotators.c.active)
+)
 _KNOWN = sa.select(annotators.c.name).where(annotators.c.name.in_(sa.bindparam("names", expanding=True)))

@@ -229,13 +229,15 @@ class Accounts:
         except UnknownRecordError:
             return self.store.add_annotator(LOCAL_NAME)
 
-    def by_link(self, link: str, address: str) -> Annotator:
+    def by_link(self, link: str, address: str, change: str | None = None) -> Annotator:
         """The annotator whose personal link this is. A right one always works: 256 bits are not guessed.
+
+        One that works once is also good for whoever used it and brings the same `change`: the reply may have been lost.
 
         Raises:
             Problem: 401.
         """
-        annotator = self.store.take_link(digest(link)) if self.login else None
+        annotator = self.store.take_link(digest(link), change=change) if self.login else None
         if annotator is None:
             # Only so many are written down: the audit log is for ever, and anybody can send links.
             if self.store.take_try("link", counted(address), known=True).id is not None:

@@ -131,6 +131,26 @@ def test_what_is_missing_doubled_or_newer_is_refused(made: Path, tmp_path: Path)
     refused(double, again, "two of its files have one name")
 
 
+def test_a_backup_does_not_say_which_database_is_written(made: Path, tmp_path: Path) -> None:
+    """One that names the database of another study: nothing is opened, migrated or written there."""
+    other = tmp_path / "other"
+    restore_study(made, other)
+    before = contents(other)
+
+    def point(members: dict[str, bytes], _: dict[str, Any]) -> None:
+        text = members["study.toml"].decode()
+        assert 'store = ""' in text
+        members["study.toml"] = text.replace(
+            'store = ""', f'store = "sqlite:///{other / "study.db"}"'
+        ).encode()
+
+    restored = restore_study(rewrite(made, tmp_path / "evil.zip", point), tmp_path / "again")
+    assert contents(other) == before
+    assert str(tmp_path / "again") in restored.store
+    with Study.open(tmp_path / "again") as study:
+        assert study.config.store == ""
+
+
 def test_a_zip_bomb_is_bounded(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_SMALL", 2**20)
     with Archive.open(made) as archive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -220,6 +221,31 @@ def test_a_link_works_once_and_for_a_week(team: Team, study: Study) -> None:
     assert (info["has_link"], info["link_expires"]) == (False, None)
 
 
+def test_a_link_whose_reply_was_lost_is_good_for_the_same_browser(team: Team, study: Study) -> None:
+    """It is used up, and the browser never heard of it: it comes again by the same name, and nobody else does."""
+    ada = team("ada")
+
+    def make() -> str:
+        return str(ada.post("/api/v1/annotators/mo/link").json()["link"].partition("#link=")[2])
+
+    def use(secret: str, key: str | None) -> httpx.Response:
+        headers = {"Idempotency-Key": key} if key else {}
+        return team("").post("/api/v1/session", json={"link": secret}, headers=headers)
+
+    secret, key, other = make(), str(uuid.uuid4()), str(uuid.uuid4())
+    assert use(secret, key).status_code == 200
+    again = use(secret, key)
+    assert (again.status_code, again.json()["name"], again.json()["needs_password"]) == (200, "mo", True)
+    assert {use(secret, name).status_code for name in (None, other)} == {401}
+    assert use("another-" + secret, key).status_code == 401
+    study.store.set_annotator("mo", active=False)
+    assert use(secret, key).status_code == 401
+    study.store.set_annotator("mo", active=True)
+    assert study.store.take_link(digest(secret), change=key, now=time.time() + 200) is None
+    set_password(ada, "mo")
+    assert use(secret, key).status_code == 401, "another password ends what came before"
+
+
 def test_a_link_that_is_over_lets_nobody_in(team: Team, study: Study) -> None:
     ada = team("ada")
     body = {"days": 1, "reusable": True}
@@ -242,6 +268,17 @@ def test_whoever_comes_by_a_link_that_works_once_is_asked_for_a_password(team: T
     set_password(mo, "mo")
     again = team("").post("/api/v1/session", json={"name": "mo", "password": GOOD}).json()
     assert again["needs_password"] is False
+
+
+def test_a_second_password_under_the_name_of_the_first_is_not_called_set(team: Team) -> None:
+    ada, key = team("ada"), {"Idempotency-Key": str(uuid.uuid4())}
+
+    def put(password: str) -> int:
+        path = "/api/v1/annotators/mo/password"
+        return ada.post(path, json={"password": password}, headers=key).status_code
+
+    assert [put(GOOD), put(GOOD), put(f"{GOOD} and another")] == [204, 204, 409]
+    assert team("").post("/api/v1/session", json={"name": "mo", "password": GOOD}).status_code == 200
 
 
 # ---------------------------------------------------------------------- tokens

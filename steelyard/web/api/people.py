@@ -36,13 +36,15 @@ Who = Annotated[Name, Path(description="The annotator's name.")]
 
 
 @router.post("/session", responses=responses(401, 403, 422, 429, 503))
-def sign_in(body: Credentials, web: WebOf, request: Request, response: Response) -> SignedIn:
+def sign_in(
+    body: Credentials, web: WebOf, request: Request, response: Response, key: ChangeId = None
+) -> SignedIn:
     """Sign in with name and password, the secret of a personal link, or the key of this start; sets the session cookie."""
     check_origin(request)
     if body.key:
         annotator = web.accounts.by_key(body.key)
     elif body.link:
-        annotator = web.accounts.by_link(body.link, client_address(request))
+        annotator = web.accounts.by_link(body.link, client_address(request), key)
     elif body.name and body.password:
         annotator = web.accounts.by_password(request, body.name, body.password)
     else:
@@ -160,6 +162,10 @@ def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeI
             web.store.set_password(name, hashed, keep=own)
             web.store.audit(who.name, "password set", {"name": name})
     web.accounts.forget()
+    # The note of a change cannot hold a password; whether it was this one the password itself says.
+    known = None if change.first else web.store.annotator(name).password_hash
+    if not change.first and not web.accounts.passwords.verify(known, body.password):
+        raise Problem(409, "This id was used for another password; make a new id for a new one.")
 
 
 @router.delete(
