@@ -321,6 +321,24 @@ def test_a_token_makes_no_token_that_may_more(team: Team, enter: Enter, study: S
     assert [token.label for token in study.store.tokens()] == ["script", "script"]
 
 
+def test_a_token_does_not_outlive_itself(team: Team, enter: Enter, study: Study) -> None:
+    """Whoever finds a script's token has it until it ends or is revoked, and never becomes the person, who can sign."""
+    for owner in ("ada", "lea", "kt"):
+        found = program(team, enter, owner, scope="full")
+        for path, body in (
+            ("/api/v1/tokens", {"label": "for ever", "days": None}),
+            (f"/api/v1/annotators/{owner}/password", {"password": GOOD}),
+            (f"/api/v1/annotators/{owner}/link", {}),
+        ):
+            assert found.post(path, json=body).status_code == 403, (owner, path)
+        assert study.store.annotator(owner).password_hash is None
+    assert {token.label for token in study.store.tokens()} == {"script"}
+    admin = program(team, enter, "ada", scope="full")
+    assert admin.post("/api/v1/annotators/mo/link").status_code == 201, (
+        "adding people is what scripts are for"
+    )
+
+
 def test_a_token_ends(team: Team, enter: Enter, study: Study) -> None:
     kt = team("kt")
     made = kt.post("/api/v1/tokens", json={"label": "default"}).json()

@@ -132,6 +132,8 @@ def new_link(
     name: Who, web: WebOf, who: Admin, response: Response, body: NewLink | None = None, key: ChangeId = None
 ) -> Link:
     """A new personal link; an earlier one stops working. The secret stands behind “#”, so no server logs it."""
+    if name == who.name:
+        _in_person(who)
     wanted = body or NewLink()
     secret, expires = new_secret(), _end(wanted.days)
     made = {"name": name, "days": wanted.days, "reusable": wanted.reusable}
@@ -151,6 +153,8 @@ def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeI
     """Set a password: your own, or anybody's as an admin. Other sessions, the link and tokens of that person end."""
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin sets other people's passwords.", code="role")
+    if name == who.name:
+        _in_person(who)
     web.store.annotator(name)
     web.accounts.passwords.refuse_weak(body.password, [name, web.study.config.name, "steelyard"])
     own = who.session if name == who.name else None
@@ -183,6 +187,19 @@ def end_sessions(name: Who, web: WebOf, who: Owner, key: ChangeId = None) -> Non
     web.accounts.forget()
 
 
+def _in_person(who: Principal) -> None:
+    """Refuse a token that would outlive itself: by another token, or as the person who made it.
+
+    Raises:
+        Problem: 403.
+    """
+    if who.via == "token":
+        raise Problem(
+            403, "A token makes no token, and neither a link nor a password for its owner: sign in on the page.",
+            code="person",
+        )  # fmt: skip
+
+
 def _end(days: int | None) -> float | None:
     return None if days is None else time.time() + days * 86400
 
@@ -208,6 +225,7 @@ def list_tokens(web: WebOf, who: Anyone) -> TokenList:
 @router.post("/tokens", status_code=201, responses=responses(401, 403, 409, 422, 503))
 def add_token(body: NewToken, web: WebOf, who: Owner, response: Response, key: ChangeId = None) -> TokenMade:
     """A token for programs, shown once. It never does more than you may do, and ends by itself."""
+    _in_person(who)
     secret, expires = new_secret(), _end(body.days)
     made = {"label": body.label, "scope": body.scope, "days": body.days}
     with web.store.change(key, who.name, f"make token {made}") as change:
