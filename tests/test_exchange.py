@@ -172,6 +172,8 @@ def test_the_table_has_the_columns_that_are_promised(study: Study) -> None:
     assert tuple(table.columns) == COLUMNS
     assert (table["answered_at"] - table["shown_at"] == 1.5).all()
     assert table["left_path"].str.startswith("ward/").all()
+    log = {c.seq: c.hash for c in study.store.comparisons()}  # what the hash chain vouches for
+    assert dict(zip(table["seq"], table["hash"], strict=True)).items() <= log.items()
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

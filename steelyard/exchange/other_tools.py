@@ -24,6 +24,8 @@ _KEPT = (
     "note",
     "source",
     "received_at",
+    "seq",
+    "hash",
 )
 
 

@@ -14,6 +14,7 @@ __all__ = ["COLUMNS", "FORMATS", "answers_table"]
 COLUMNS = (
     "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at", "round",
     "strategy", "reserved", "note", "received_at", "source",
+    "seq", "hash",
 )  # fmt: skip
 FORMATS = ("csv", "json", "parquet", "choix", "labelstudio")
 
@@ -28,7 +29,7 @@ def answers_table(study: Study) -> pd.DataFrame:
         (
             c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
             c.answered_at, pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
-            c.source,
+            c.source, c.seq, c.hash,
         )
         for c in study.store.comparisons()
         if c.effective and c.answer is not None
@@ -36,4 +37,4 @@ def answers_table(study: Study) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     # Said here, or a study in which no time was ever noted would have a column of another kind.
     times = dict.fromkeys(("shown_at", "answered_at", "received_at"), "float64")
-    return table.astype({**times, "round": "int64", "reserved": "bool"})
+    return table.astype({**times, "round": "int64", "reserved": "bool", "seq": "int64"})

@@ -4,7 +4,7 @@ Whatever goes wrong below, a caller of the API gets `application/problem+json` w
 `detail`, and a person gets a page that says what happened, whether something was lost, and what to do.
 
 Who is not an admin is told an error's `public` text only: messages may name files, hosts and database users. Everything
-from 500 up is logged here, once, with its trace; the document carries the id of the request, so that both can be joined.
+from 500 up is logged here, once, with its trace (an outage without); the document carries the id of the request, so that both can be joined.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ async def _problem(request: Request, error: Exception) -> Response:
 async def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, SteelyardError)
     status = status_of(error)
-    if status >= 500:
+    if isinstance(error, UnavailableError):  # an outage brings hundreds: what happened is enough, the way there says nothing new
+        log.error("a request failed with 503: %s", error)
+    elif status >= 500:
         log.error("a request failed with %s", status, exc_info=error)
     headers = {"Retry-After": "1" if isinstance(error, BusyError) else "3"} if status == 503 else None
     if _is_admin(request):
