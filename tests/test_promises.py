@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 NAMED = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?`")
 
 
-@pytest.mark.parametrize("page", ["security.md"])
+@pytest.mark.parametrize("page", ["security.md", "reliability.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     named = NAMED.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert named

@@ -85,7 +85,7 @@ class Web:
 
     def content(self, id: str) -> str:
         """The content id of an image, as the store and exports know it; errors as in `row`."""
-        return self.study.catalog.ids[self.row(id)]
+        return self.ids.content(self.row(id))
 
     def judged(self, id: str) -> tuple[str, bool]:
         """The content id of an image that a judgement names, and whether it named it by the content as 0.1 did.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError
+from steelyard.images.columns import hex_view
 from steelyard.study import Study
 
 __all__ = ["ImageIds"]
@@ -25,7 +26,9 @@ _BLOCK = 100_000
 class ImageIds:
     """Translates between catalog rows, content ids and the ids that go over HTTP; several threads may ask.
 
-    The way out is one hash. The way back needs all of them: a table made when it is first asked for.
+    The way out is one hash. The way back needs all of them: a table made when it is first asked for. Content ids are
+    copied at once: the catalog is mapped, and a file that is overwritten under a running server must not turn an answer
+    about an image that was handed out into one about no image.
 
     Args:
         study: whose store keeps the secret, made with the first server that needs it.
@@ -40,14 +43,19 @@ class ImageIds:
         self._until = float(study.store.setting("content ids until", 0.0))
         self._lock = threading.Lock()
         self._table: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+        self._contents = hex_view(study.catalog.ids.arrow).copy()
 
     def public(self, content: str) -> str:
         """The public id of an image with this content id."""
-        return self._digest(content).hex()
+        return self._digest(content.encode()).hex()
 
     def at(self, row: int) -> str:
         """The public id of a catalog row."""
-        return self.public(self._study.catalog.ids[row])
+        return self.public(self.content(row))
+
+    def content(self, row: int) -> str:
+        """The content id of a catalog row."""
+        return str(self._contents[row], "ascii")
 
     def row(self, public: str) -> int | None:
         """The catalog row behind a public id, or None."""
@@ -85,19 +93,19 @@ class ImageIds:
         """Whether `row` answers at once."""
         return self._table is not None
 
-    def _digest(self, content: str) -> bytes:
-        return hashlib.blake2b(content.encode(), key=self._secret, digest_size=16).digest()
+    def _digest(self, content: bytes) -> bytes:
+        return hashlib.blake2b(content, key=self._secret, digest_size=16).digest()
 
     def _sorted(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        ids = self._study.catalog.ids
         table = self._table
-        if table is not None and len(table[0]) == len(ids):
+        if table is not None:
             return table
         with self._lock:
-            if self._table is None or len(self._table[0]) != len(ids):
-                keys = np.empty(len(ids), dtype=np.uint64)
-                for start in range(0, len(ids), _BLOCK):
-                    heads = b"".join(self._digest(id)[:8] for id in ids[start : start + _BLOCK])
+            if self._table is None:
+                keys = np.empty(len(self._contents), dtype=np.uint64)
+                for start in range(0, len(keys), _BLOCK):
+                    block = self._contents[start : start + _BLOCK].tolist()
+                    heads = b"".join(self._digest(id)[:8] for id in block)
                     keys[start : start + _BLOCK] = np.frombuffer(heads, dtype=">u8")
                 order = np.argsort(keys, kind="stable")
                 self._table = (keys[order], order)

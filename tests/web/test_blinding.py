@@ -397,6 +397,19 @@ def test_a_name_is_the_studys_own(clinic: Server, named: Study, tmp_path: Path) 
     assert secret not in json.dumps([entry.detail for entry in named.store.audit_log()])
 
 
+def test_names_survive_a_catalog_that_is_overwritten_while_it_is_served(named: Study) -> None:
+    """It is mapped: whoever overwrites the file in place changes what is read; answers must still find their images."""
+    with Study.open(named.folder) as served:
+        ids, known = ImageIds(served), named.catalog.ids.tolist()
+        names = [ids.public(id) for id in known]
+        file = named.folder / "catalog.arrow"
+        whole = file.read_bytes()
+        with file.open("r+b") as place:
+            place.write(bytes(len(whole)))
+        assert served.catalog.ids[0] != known[0], "the attack works"
+        assert [ids.content(row) for row in map(ids.row, names) if row is not None] == known
+
+
 def test_the_secret_is_nowhere_to_be_read(clinic: Server, enter: Callable[..., Client]) -> None:
     secret = clinic.study.store.setting("image key")
     ada = enter(clinic, "ada")
