@@ -102,6 +102,8 @@ def create_app(
         title="Steelyard", version=_version(), lifespan=life, docs_url=None, redoc_url=None,
         openapi_url="/api/v1/openapi.json",
         description="Compare images, grade them, read the ranking. Errors are problem documents (RFC 9457).",
+        # FastAPI reports requests where an environment says so; here nothing is ever reported to anybody.
+        telemetry=dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False),
     )  # fmt: skip
     app.state.web = web
     app.state.metrics, app.state.readiness = Metrics(), Readiness()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import socket
 import string
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from steelyard.study import Study
+from steelyard.web.app import create_app
 from steelyard.web.auth import COOKIE
 
 if TYPE_CHECKING:
@@ -437,3 +439,24 @@ def test_the_page_never_loads_torch() -> None:
 
     code = "import steelyard.web.app, steelyard.web.trainer, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_environment_makes_the_page_report_to_anybody(
+    study: Study, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FastAPI would send every request's path to a collector that the environment names."""
+    monkeypatch.setenv("FASTAPI_OTEL_AUTO_CONFIGURE", "true")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    told = iter(["lifespan.startup", "lifespan.shutdown"])
+    heard: list[str] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": next(told)}
+
+    async def send(message: dict[str, str]) -> None:
+        heard.append(message["type"])
+
+    asyncio.run(create_app(study)({"type": "lifespan", "state": {}}, receive, send))  # type: ignore[arg-type]
+    assert heard == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    # Reporting needs a package that is not installed: an attempt is told in the log.
+    assert "telemetry" not in caplog.text
