@@ -164,7 +164,8 @@ async def _problem(request: Request, error: Exception) -> Response:
 async def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, SteelyardError)
     status = status_of(error)
-    if isinstance(error, UnavailableError):  # an outage brings hundreds: what happened is enough, the way there says nothing new
+    # An outage brings hundreds: what happened is enough, the way there says nothing new.
+    if isinstance(error, UnavailableError):
         log.error("a request failed with 503: %s", error)
     elif status >= 500:
         log.error("a request failed with %s", status, exc_info=error)

@@ -121,7 +121,8 @@ def test_an_older_store_is_looked_at_and_not_migrated(tmp_path: Path) -> None:
 def test_exit_codes_and_json(sqlite_study: Study, tmp_path: Path) -> None:
     folder = str(sqlite_study.folder)
     done = CliRunner().invoke(app, ["check", folder, "--json"])
-    assert (done.exit_code, json.loads(done.stdout)) == (0, {"sound": True, "findings": []})
+    heads = [str(head) for head in sqlite_study.store.heads()]
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"sound": True, "findings": [], "heads": heads})
     made = CliRunner().invoke(app, ["backup", folder, "-o", str(tmp_path / "b.zip"), "--json"])
     assert json.loads(made.stdout)["answers"] == 9
     shutil.rmtree(sqlite_study.folder / "models" / "round-000")

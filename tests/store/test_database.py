@@ -305,7 +305,7 @@ def test_backup_is_a_whole_study(store: Store, pair_ids: list[int], say: Any, tm
     store.add_comparison(say.on(store, pair_ids[0], "kt"))
     target = tmp_path / "copy.db"
     if not store.url.startswith("sqlite"):
-        with pytest.raises(StoreError, match="pg_dump"):
+        with pytest.raises(StoreError, match="steelyard backup"):
             store.backup(target)
         return
     assert store.backup(target) == target

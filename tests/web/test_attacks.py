@@ -10,6 +10,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -456,7 +457,9 @@ def test_no_environment_makes_the_page_report_to_anybody(
     async def send(message: dict[str, str]) -> None:
         heard.append(message["type"])
 
-    asyncio.run(create_app(study)({"type": "lifespan", "state": {}}, receive, send))  # type: ignore[arg-type]
+    life = create_app(study)({"type": "lifespan", "state": {}}, receive, send)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as pool:  # in this thread a browser test may have left a loop
+        pool.submit(asyncio.run, life).result()
     assert heard == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     # Reporting needs a package that is not installed: an attempt is told in the log.
     assert "telemetry" not in caplog.text

@@ -205,20 +205,23 @@ def test_what_is_refused_is_kept_and_the_others_go_on(
     )
     assert tuple(shown) == given[1][:2]
 
-    rows.nth(0).get_by_text("Send again").click()  # refused once more: still there
-    page.wait_for_timeout(300)
-    assert rows.count() == 2
+    def listed(n: int) -> str:
+        return f"() => document.querySelectorAll('#stuck-list li').length === {n}"
+
+    with page.expect_response("**/comparisons"):
+        rows.nth(0).get_by_text("Send again").click()
+    page.wait_for_function(listed(2))  # refused once more: still there
     monkeypatch.undo()
-    rows.nth(0).get_by_text("Send again").click()
-    page.wait_for_function("() => document.querySelectorAll('#stuck-list li').length === 1")
+    with page.expect_response("**/comparisons"):
+        rows.nth(0).get_by_text("Send again").click()
+    page.wait_for_function(listed(1))
     assert counted(study) == [given[0], given[3], given[1]]
 
     discard = rows.nth(0).get_by_role("button").nth(1)
     assert discard.inner_text() == "Discard"
     discard.click()
-    page.wait_for_timeout(100)
+    page.get_by_role("button", name="Yes, discard").wait_for()
     assert len(entries(user, "steelyard.refused")) == 1, "once is not enough"
-    assert discard.inner_text() == "Yes, discard"
     discard.click()
     user.saved()
     assert page.locator("#stuck").is_hidden()
