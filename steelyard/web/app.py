@@ -103,7 +103,7 @@ def create_app(
         openapi_url="/api/v1/openapi.json",
         description="Compare images, grade them, read the ranking. Errors are problem documents (RFC 9457).",
         # FastAPI reports requests where an environment says so; here nothing is ever reported to anybody.
-        telemetry=dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False),
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )  # fmt: skip
     app.state.web = web
     app.state.metrics, app.state.readiness = Metrics(), Readiness()
