@@ -66,9 +66,11 @@ class ComparisonLog(CountedLog):
             ):  # all together, in ascending order; one nobody was asked may be dropped meanwhile
                 lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs], missing_ok=True)
             asked = lock_pairs(connection, [answer.pair for answer in new])
-            rows = [_values(answer, asked[answer.pair], at) for answer in new]
-            if require_lease:
+            if (
+                require_lease
+            ):  # first: which images a pair is of is nobody's business to whom it was not handed
                 _check_handed_out(connection, new)
+            rows = [_values(answer, asked[answer.pair], at) for answer in new]
             recorded = COMPARISONS.append(self, connection, rows)
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
             end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)

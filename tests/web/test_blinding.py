@@ -273,6 +273,20 @@ def test_an_unreadable_model_tells_an_annotator_nothing(clinic: Server, enter: C
         assert leaks(study, kt.get(path)) == [], path
 
 
+def test_nobody_learns_which_pairs_others_are_asked(clinic: Server, enter: Callable[..., Client]) -> None:
+    """Which images the model wants compared says how close it puts them: guesses at a colleague's pair all fail alike."""
+    kt, ko = enter(clinic, "kt"), enter(clinic, "ko")
+    [hers] = ko.lease(1)
+    other = kt.lease(1)[0]["left"]
+    assert hers["id"] not in {pair["id"] for pair in kt.lease(6)}
+    guesses = [hers, {**hers, "left": hers["right"], "right": hers["left"]}, {**hers, "left": other}]
+    replies = [kt.answer(guess) for guess in guesses]
+    assert {(reply.status_code, reply.json()["detail"]) for reply in replies} == {
+        (replies[0].status_code, replies[0].json()["detail"])
+    }
+    assert replies[0].status_code in (403, 409)
+
+
 # ---------------------------------------------------------------------- rebuilding the ranking
 
 
