@@ -199,29 +199,35 @@ class SessionTable(Database):
         seconds: float,
         most: int = 10_000,
         now: float | None = None,
-    ) -> bool:
-        """Remember a sign-on that was sent to the provider; False when too many are under way.
+    ) -> None:
+        """Remember a sign-on that was sent to the provider.
+
+        Anybody can begin one. When too many are under way the oldest makes room: refusing the new one would let
+        whoever begins a few a second keep everybody out.
 
         Args:
             state_hash: of what comes back in the address.
             browser_hash: of what comes back in the cookie, so that nobody finishes another person's sign-on.
             handshake: what is needed then.
             seconds: until it is forgotten.
-            most: that may be under way at once: anybody can begin one.
+            most: that may be under way at once.
             now: the time.
         """
         with self._writing() as connection:
             at = self._clock(connection, now)
             connection.execute(sa.delete(handshakes).where(handshakes.c.expires <= at))
-            if connection.execute(sa.select(sa.func.count()).select_from(handshakes)).scalar_one() >= most:
-                return False
+            count = connection.execute(sa.select(sa.func.count()).select_from(handshakes)).scalar_one()
+            if count >= most:
+                oldest = (
+                    sa.select(handshakes.c.state_hash).order_by(handshakes.c.expires).limit(count - most + 1)
+                )
+                connection.execute(sa.delete(handshakes).where(handshakes.c.state_hash.in_(oldest)))
             values = {"nonce": handshake.nonce, "verifier": handshake.verifier, "back": handshake.back}
             connection.execute(
                 sa.insert(handshakes).values(
                     state_hash=state_hash, browser_hash=browser_hash, expires=at + seconds, **values
                 )
             )
-            return True
 
     def end_handshake(
         self, state_hash: str, browser_hash: str, *, now: float | None = None

@@ -33,8 +33,7 @@ def begin(request: Request, next: str = "") -> Response:
     there = _provider(web).address(
         state=state, nonce=made.nonce, verifier=made.verifier, redirect=_redirect(web, request)
     )
-    if not web.store.begin_handshake(digest(state), digest(browser), made, seconds=SECONDS):
-        raise Problem(503, "Many people are signing on; try again in a moment.", headers={"Retry-After": "5"})
+    web.store.begin_handshake(digest(state), digest(browser), made, seconds=SECONDS)
     response = RedirectResponse(there, 303, {"Cache-Control": "no-store"})
     response.set_cookie(
         COOKIE, browser, max_age=SECONDS, httponly=True, samesite="lax", path="/login/oidc",

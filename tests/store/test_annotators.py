@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
+from steelyard.store.records import Handshake
 from steelyard.store.store import Store
 
 
@@ -124,3 +125,12 @@ def test_tokens(store: Store) -> None:
     for id in (0, 999, 10**30):
         with pytest.raises(UnknownRecordError, match=f"no token {id}"):
             store.revoke_token(id)
+
+
+def test_whoever_begins_many_sign_ons_keeps_nobody_out(store: Store) -> None:
+    """Sign-ons that a stranger begins and leaves push each other out, and the newest always has a place."""
+    for k in range(8):
+        store.begin_handshake(f"s{k}", "b", Handshake("n", "v", "/"), seconds=600, most=5, now=1000.0 + k)
+    assert store.end_handshake("s2", "b", now=1010.0) is None
+    found = [store.end_handshake(f"s{k}", "b", now=1010.0) for k in range(3, 8)]
+    assert found == [Handshake("n", "v", "/")] * 5
