@@ -265,6 +265,11 @@ def serve(
                 "Warning: served to others over plain HTTP, so whoever listens on the network reads answers and "
                 "sessions. Use --tls-cert and --tls-key, or a proxy with TLS (docs/operations.md)."
             )
+        if access.header and (access.trusts("127.0.0.1") or access.trusts("::1")):
+            tell(
+                f"Warning: {access.header} is believed from this machine, so whoever has an account on it can claim to be "
+                "anybody. Let nobody else on, or put the proxy on a machine of its own (docs/operations.md)."
+            )
         # Requests are answered in threads; none should wait the usual 5 ms for another's turn with Python's lock.
         sys.setswitchinterval(0.001)
         # What is there now stays: looking through it for cycles would make everybody wait for a tenth of a second.

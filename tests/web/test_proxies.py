@@ -262,6 +262,31 @@ def test_plain_http_for_others_is_warned_of(
     assert configs[0].http is Heads, "uvicorn itself reads heads without an end"
 
 
+@pytest.mark.parametrize(
+    ("proxy", "warned"), [("127.0.0.1", True), ("127.0.0.0/8", True), ("10.0.0.5", False)]
+)
+def test_names_from_this_machine_are_warned_of(
+    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch, proxy: str, warned: bool
+) -> None:
+    """A proxy on the same machine cannot be told from any other program there."""
+    import uvicorn
+
+    from steelyard.web.app import serve
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, **_: None)
+    study, said = make_study(), []
+    serve(
+        study.folder,
+        port=0,
+        train=False,
+        login=True,
+        proxies=[proxy],
+        auth_header="X-Remote-User",
+        say=said.append,
+    )
+    assert any("claim to be anybody" in line for line in said) == warned
+
+
 def test_a_certificate_that_cannot_be_used_is_named(study: Study, certificate: tuple[Path, Path]) -> None:
     from steelyard.web.app import serve
 
