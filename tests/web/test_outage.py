@@ -532,6 +532,29 @@ def test_an_undo_of_a_refused_answer_survives_a_full_storage(
     forgive(user)
 
 
+def test_who_could_not_be_signed_out_is_told(make_study: MakeStudy, serve: Serve, window: Open) -> None:
+    """On a shared PC the next person would go on under this name, behind a login page that says otherwise."""
+    server = serve(make_study(), {"kt": "annotator"})
+    user = window(server)
+    page = user.page
+    page.goto(server.link("kt"))
+    page.wait_for_url("**/compare")
+    user.pair()
+    said: list[str] = []
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.accept()))
+    page.route("**/api/v1/session", lambda route: route.fulfill(status=503, body="{}"))
+    sign_out = "() => document.querySelector('[data-do=sign-out]').click()"
+    page.evaluate(sign_out)
+    page.wait_for_event("dialog")
+    assert "still signed in" in said[0]
+    assert page.url.endswith("/compare")
+    page.unroute("**/api/v1/session")
+    page.evaluate(sign_out)
+    page.wait_for_url("**/login")
+    assert page.evaluate("() => fetch('/api/v1/me').then((reply) => reply.status)") == 401
+    forgive(user)
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_needs_you_looks_calm(
     make_study: MakeStudy, serve: Serve, window: Open, monkeypatch: pytest.MonkeyPatch, theme: str

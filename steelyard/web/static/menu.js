@@ -32,7 +32,15 @@ function name() {
 for (const button of all("[data-do=theme]")) button.addEventListener("click", toggleTheme);
 for (const button of all("[data-do=sign-out]")) {
   button.addEventListener("click", async () => {
-    try { await call("DELETE", "/session"); } finally { location.assign("/login"); }
+    try {
+      await call("DELETE", "/session");
+    } catch (problem) {
+      if (problem.status !== 401) { // the login page would look as if the session were over
+        alert("You are still signed in: the server could not be told. Try again before you leave this computer.");
+        return;
+      }
+    }
+    location.assign("/login");
   });
 }
 for (const button of all("[data-opens]")) {
