@@ -93,22 +93,22 @@ class Belief:
 
 def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64] | None = None) -> None:
     """Write a posterior so that it opens memory-mapped and without torch; `absent` are rows that it knows nothing of."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     if absent is not None and len(absent):
         np.save(folder / "absent.npy", absent)
     rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
     np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
-    save_file(
+    arrays = save(
         {
             "offset": np.ascontiguousarray(posterior.offset_N),
             "weights": np.ascontiguousarray(posterior.weights_D),
             "covariance": np.ascontiguousarray(posterior.covariance_D_D),
             "tau": np.array([posterior.tau]),
         },
-        folder / "posterior.safetensors",
         metadata={"kind": posterior.kind},
     )
+    (folder / "posterior.safetensors").write_bytes(arrays)
 
 
 def load_absent(folder: Path) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,29 @@ def test_the_loop_learns_the_order(study: Study, severity: np.ndarray) -> None:
     rows = study.catalog.rows_of(table["image"].to_numpy())
     assert np.corrcoef(table["score"], severity[rows])[0, 1] > 0.9
     assert len(study.store.pair_array()) == len({tuple(p) for p in study.store.pair_array().tolist()}) == 80
+
+
+@pytest.mark.parametrize("full", ["checkpoint.json", "posterior.safetensors", "rows.npy"])
+def test_a_full_disk_leaves_the_model_before(
+    study: Study, severity: np.ndarray, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """The trainer ended with a traceback where the disk was full."""
+    answer(study, 12, severity)
+    before = study.fit()
+    opened = Path.open
+
+    def no_room(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if full in path.name and "w" in mode:
+            raise OSError(28, "No space left on device", str(path))
+        return opened(path, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", no_room)
+    monkeypatch.setattr(np, "save", lambda file, array: no_room(Path(file), "wb").close())
+    with pytest.raises(StudyError, match=r"could not be written \(No space left"):
+        study.fit()
+    monkeypatch.undo()
+    assert [model.path for model in study.store.models()] == [f"models/{before.folder.name}"]
+    assert study.fit().round == 1
 
 
 def test_a_study_opens_again_as_it_was_left(study: Study, severity: np.ndarray) -> None:

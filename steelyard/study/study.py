@@ -333,12 +333,17 @@ class Study:
             trainer: name under which the trainer's lease is held; the model is refused if it was lost meanwhile.
 
         Raises:
-            StudyError: nobody has answered yet.
+            StudyError: nobody has answered yet, or the model cannot be written; the one before it stays the newest.
         """
-        return learn(
-            self.folder, config=self.config, store=self.store, inputs=self._seen, grades=self.known_grades,
-            fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
-        )  # fmt: skip
+        try:
+            return learn(
+                self.folder, config=self.config, store=self.store, inputs=self._seen, grades=self.known_grades,
+                fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
+            )  # fmt: skip
+        except OSError as error:  # a full disk, most of the time
+            raise StudyError(
+                f"the model could not be written ({error.strerror or error}); make room on the disk and train again"
+            ) from error
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
         """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3).

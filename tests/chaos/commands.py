@@ -75,7 +75,7 @@ class Importer(threading.Thread):
         self.journal.close()
 
     def _write(self, number: int) -> Path:
-        """A file of answers that nobody gave yet; its pairs are known by their strategy."""
+        """A file of answers that nobody gave yet; its pairs are known by their strategy, its answers by their note."""
         path = self.folder / f"import-{number}.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
@@ -85,7 +85,7 @@ class Importer(threading.Thread):
                 row = {"id": str(uuid.uuid4()), "answer": self.random.choice(("left", "right", "equal"))}
                 at = time.time() + k / 1000
                 rows.writerow(
-                    [row["id"], left, right, row["answer"], "elsewhere", at, f"import-{number}", "chaos"]
+                    [row["id"], left, right, row["answer"], "elsewhere", at, *[f"import-{number}"] * 2]
                 )
                 self.journal.write("send", kind="import", file=number, answered_at=at, **row)
         return path
