@@ -126,17 +126,14 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Look for damage in every part of a study; exit code 0: sound, 1: problems were found, 2: could not look."""
-    from steelyard.rescue import check_study
+    from steelyard.rescue import check_study, noted_heads
     from steelyard.store.chain import read_heads
 
     noted = [head for text in expect or [] for head in read_heads(text)]
     with progress_bar() as progress:
         findings = check_study(study, images=images, expect=noted, progress=progress)
     problems = [finding for finding in findings if finding.level == "problem"]
-    heads: list[str] = []
-    if not problems:
-        with opened_study(study) as opened:
-            heads = [str(head) for head in opened.store.heads()]
+    heads = [] if problems else [str(head) for head in noted_heads(study)]
     if as_json:
         found = [finding.to_dict() for finding in findings]
         print_json({"sound": not problems, "findings": found, "heads": heads})

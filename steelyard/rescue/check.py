@@ -25,7 +25,7 @@ from steelyard.store.schema import REVISION
 from steelyard.store.store import Store
 from steelyard.study.study import store_url
 
-__all__ = ["Finding", "check_study"]
+__all__ = ["Finding", "check_study", "noted_heads"]
 
 Progress = Callable[[int, int, str], None]
 _LEFTOVERS = ("*.new", "*.part", f"*{UNFINISHED}", "*.unfinished-*", ".restoring-*")
@@ -149,6 +149,20 @@ class _Opened:
     def __exit__(self, *_: object) -> None:
         if self._store is not None:
             self._store.close()
+
+
+def noted_heads(folder: str | Path) -> list[Head]:
+    """Where the logs of a study end, to be noted elsewhere; none where the store is of an older revision.
+
+    Raises:
+        SteelyardError: the configuration or the store cannot be read.
+    """
+    place = Path(folder)
+    store = _open(store_url(place, StudyConfig.load(place / "study.toml")), [])
+    if store is None:
+        return []
+    with store:
+        return list(store.heads())
 
 
 def _signatures(store: Store, found: list[Finding]) -> None:

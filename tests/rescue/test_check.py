@@ -116,6 +116,10 @@ def test_an_older_store_is_looked_at_and_not_migrated(tmp_path: Path) -> None:
     assert "older revision 0002" in findings[0].sentence
     assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in files.iterdir())
     assert (folder / "study.db").read_bytes() == before
+    done = CliRunner().invoke(app, ["check", str(folder), "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["heads"]) == (0, [])
+    assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in files.iterdir())
+    assert (folder / "study.db").read_bytes() == before, "the command leaves it as it was, too"
 
 
 def test_exit_codes_and_json(sqlite_study: Study, tmp_path: Path) -> None:
