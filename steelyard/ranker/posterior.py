@@ -189,9 +189,9 @@ class Posterior:
         """Expected scores, shape (N,) (P4)."""
         if self._mean is None:
             mean = np.empty(len(self))
-            weights = self.weights_D.astype(self.features_N_D.dtype)
             for rows in self._blocks():
-                mean[rows] = self.features_N_D[rows] @ weights
+                # In float64: a sum in float32 depends on where in the block a row stands, and so an image's score would.
+                mean[rows] = self.features_N_D[rows].astype(np.float64, copy=False) @ self.weights_D
             mean += self.offset_N
             self._mean = _finite(mean, "score")
         return self._mean
