@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from steelyard.arrays import Floats
 from steelyard.errors import ConfigError, PairError
 
 __all__ = [
@@ -39,8 +40,6 @@ __all__ = [
     "make_annotator",
     "parse_annotator",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Annotator(Protocol):

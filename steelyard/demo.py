@@ -7,7 +7,6 @@ that the page can open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.arrays import Floats
 from steelyard.errors import ConfigError
+from steelyard.progress import Progress
 
 if TYPE_CHECKING:
     from steelyard.annotators import Annotator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoResult", "run_demo"]
 
-Progress = Callable[[int, int, str], None]
-Floats = NDArray[np.float64]
 
 _ROUNDS = 10
 _BLUE, _GREY = "#0072B2", "#4d4d4d"  # told apart by colour-blind eyes, and by their markers in grey

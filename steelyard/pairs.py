@@ -14,11 +14,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.arrays import Pairs
 from steelyard.errors import PairError
 
 __all__ = ["Answer", "Pair", "PairSet", "form_pairs", "random_pairs"]
-
-PairArray = NDArray[np.int64]
 
 
 class Answer(str, Enum):
@@ -140,7 +139,7 @@ class PairSet:
         """How many pairs are not in the set."""
         return self.size * (self.size - 1) // 2 - len(self._keys)
 
-    def to_array(self) -> PairArray:
+    def to_array(self) -> Pairs:
         """The pairs, each with its smaller row first, in ascending order."""
         keys = np.array(sorted(self._keys), dtype=np.int64)
         return np.stack([keys // max(self.size, 1), keys % max(self.size, 1)], axis=1)
@@ -155,7 +154,7 @@ class PairSet:
         return iter([(i, j) for i, j in self.to_array().tolist()])
 
 
-def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -> PairArray:
+def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -> Pairs:
     """Pair the chosen images among themselves: n images make n new pairs, every image in at least one (step 1).
 
     Each image is given one partner drawn from the others, so that nobody has to judge O(n²) pairs. A pair that was
@@ -212,7 +211,7 @@ def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -
 
 def random_pairs(
     n: int, size: int, *, taken: PairSet, rng: np.random.Generator, rows: ArrayLike | None = None
-) -> PairArray:
+) -> Pairs:
     """Draw n different pairs that were never asked, each equally likely.
 
     Args:
@@ -272,7 +271,7 @@ def _all_others(position: int, n: int, rng: np.random.Generator) -> Iterator[int
     yield from (int(other) for other in rng.permutation(n) if other != position)
 
 
-def _as_pairs(pairs: ArrayLike) -> PairArray:
+def _as_pairs(pairs: ArrayLike) -> Pairs:
     rows = np.asarray(pairs)
     if rows.size == 0:
         return np.empty((0, 2), dtype=np.int64)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.arrays import Rows
 from steelyard.errors import ExperimentError
 
 __all__ = ["Split", "check_split", "folds"]
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.acquire.random_pairs import compared_images
+from steelyard.arrays import Floats, Ints
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet, random_pairs
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
 __all__ = ["Candidates", "draw_candidates", "draw_pairs"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.random_pairs import unsorted_pairs
+from steelyard.arrays import Floats
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
 __all__ = ["design_covariance"]
 
-Floats = NDArray[np.float64]
 
 _SPREAD = 8.0  # prior variance of the difference of two typical images, in squared logits
 _FULL = 0.25  # σ̇ of an open answer

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Curvature, Outlook, Where
 from steelyard.acquire.search import choose_greedily
+from steelyard.arrays import Floats
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
 from steelyard.ranker.likelihood import expected_curvature
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["epig"]
 
-Floats = NDArray[np.float64]
 Weight = Literal["slope", "square", "flat"]
 
 ENDING = "and your answer helps to order many other images"

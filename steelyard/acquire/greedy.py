@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates
+from steelyard.arrays import Floats, Ints
 from steelyard.errors import AcquireError
 from steelyard.ranker.likelihood import expected_curvature
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Curvature", "Outlook", "View", "Where", "information", "pick"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Curvature = Literal["mean", "expected"]
 
 Where = slice | Ints

@@ -13,12 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.arrays import Floats, Ints
 from steelyard.errors import AcquireError
 
 __all__ = ["k_center_greedy"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _SMALL, _LARGE = 64, 4096
 _BLOCK = 8192

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, expit
 
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Curvature, Outlook, Where
 from steelyard.acquire.search import choose_greedily
+from steelyard.arrays import Floats
 from steelyard.pairs import PairSet
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["disagreement", "pair_bald"]
 
-Floats = NDArray[np.float64]
 
 ENDING = "and it disagrees with itself about them"
 

@@ -6,12 +6,11 @@ The sentence never says which of the two the model takes for the more severe one
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["explain"]
+from steelyard.arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["explain"]
 
 
 def explain(mean_n: Floats, variance_n: Floats, ending: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from steelyard.progress import Progress
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from steelyard.study import Study
 
-Progress = Callable[[int, int, str], None]
 
 app = typer.Typer(
     name="steelyard",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.arrays import Floats, Pairs
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.accuracy import TestPairs, accuracy, correct, draw_test_pairs, neighbor_names
 from steelyard.evaluate.classification import classification
@@ -27,8 +28,6 @@ __all__ = ["Cell", "CellResult", "check_leaks", "run_cell"]
 
 START, VALIDATION, TEST, ANSWERS, SELECT, WEIGHTS = range(6)  # purposes of chance
 
-Pairs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Columns = dict[str, Any]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 from steelyard.config import ImagesConfig
 from steelyard.errors import ExperimentError
 from steelyard.experiment.config import ExperimentConfig
+from steelyard.progress import Progress
 from steelyard.splits import Split, folds
 
 __all__ = ["ExperimentData", "load_data"]
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.config import RankerConfig
 from steelyard.experiment.data import ExperimentData
 from steelyard.ranker.posterior import Posterior
@@ -19,10 +20,6 @@ from steelyard.ranker.reduction import Reduction
 from steelyard.splits import Split
 
 __all__ = ["ConvexLearner", "Learner", "NetworkLearner", "classify_conventionally", "make_learner"]
-
-Rows = NDArray[np.int64]
-Pairs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Learner(Protocol):

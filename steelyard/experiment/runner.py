@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,10 +17,10 @@ from steelyard.experiment.cell import Cell, run_cell
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.experiment.data import ExperimentData, load_data
 from steelyard.experiment.folder import RunFolder
+from steelyard.progress import Progress
 
 __all__ = ["run_experiment"]
 
-Progress = Callable[[int, int, str], None]
 
 _PACKAGES = (
     "steelyard",

@@ -26,8 +26,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.columns import Strings, hex_view
-from steelyard.images.decode import Progress, Reading
+from steelyard.images.decode import Reading
 from steelyard.images.files import content_id
+from steelyard.progress import Progress
 
 __all__ = ["UnreadableImages", "cached_pixels", "cached_rows"]
 

@@ -20,11 +20,12 @@ from steelyard.errors import CatalogError, ImageError
 from steelyard.images.arrays import main_array, open_array, save_array
 from steelyard.images.arrow_file import open_table, recall_path, remember_path, save_table
 from steelyard.images.columns import Strings, hex_view, number_column, one_piece, read_numbers, text_column
-from steelyard.images.decode import RGB, OnError, Progress, Reading, decode, read_many
+from steelyard.images.decode import RGB, OnError, Reading, decode, read_many
 from steelyard.images.files import in_threads
 from steelyard.images.lookup import rows_by_id
 from steelyard.images.moving import find_again, is_still
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
+from steelyard.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -38,12 +38,12 @@ from PIL import Image
 from steelyard.errors import ImageError, MissingExtraError
 from steelyard.images import dicom
 from steelyard.images.formats import HEAD_BYTES, describe, sniff
+from steelyard.progress import Progress
 
 __all__ = ["RGB", "OnError", "Progress", "Reading", "decode", "read_many", "resize", "workers_for"]
 
 RGB: TypeAlias = NDArray[np.uint8]
 OnError: TypeAlias = Literal["skip", "fail"]
-Progress: TypeAlias = Callable[[int, int, str], None]
 
 _ORIENTATION = 0x0112
 _MAX_SAMPLE_VALUE = 281

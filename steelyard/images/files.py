@@ -13,9 +13,10 @@ from typing import TypedDict, TypeVar
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images import dicom
-from steelyard.images.decode import OnError, Progress, decode, quiet, workers_for
+from steelyard.images.decode import OnError, decode, quiet, workers_for
 from steelyard.images.formats import HEAD_BYTES, describe, is_image_name, mislabelled, sniff
 from steelyard.images.report import Noticed
+from steelyard.progress import Progress
 
 __all__ = ["Found", "Looking", "Search", "content_id", "find_images", "in_threads", "look_at", "look_at_all"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard.errors import ImageError
-from steelyard.images.decode import Progress
 from steelyard.images.files import find_images, look_at, look_at_all
+from steelyard.progress import Progress
 
 __all__ = ["find_again", "is_still"]
 

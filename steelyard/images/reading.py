@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from steelyard.config import ImagesConfig
 from steelyard.errors import ConfigError
 from steelyard.images.catalog import Catalog
+from steelyard.progress import Progress
 
 __all__ = ["read_catalog"]
-
-Progress = Callable[[int, int, str], None]
 
 
 def read_catalog(config: ImagesConfig, *, progress: Progress | None = None) -> Catalog:

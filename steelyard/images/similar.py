@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError
+from steelyard.progress import Progress
 
 __all__ = ["Fingerprints", "fingerprint", "fingerprints", "near_duplicates"]
 
@@ -67,7 +68,7 @@ def fingerprints(
     read: Callable[[int], NDArray[np.uint8]],
     n: int,
     *,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Fingerprints:
     """Fingerprints of images 0 … n−1.
 

@@ -8,7 +8,7 @@ differ enough that the colour of a picture says little about its severity (see d
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import ConfigError
+from steelyard.progress import Progress
 
 __all__ = ["PAPER_SHARES", "WORST", "SyntheticImages", "draw", "severities", "write"]
 
@@ -26,8 +27,6 @@ _PATIENT = 0.4  # share of the variance of severity that is the patient's
 _BATCH = 8
 # What a child seed is for; part of every stream, so that no two of them ever meet.
 _PLAN, _TRAITS, _PICTURE = 0, 1, 2
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

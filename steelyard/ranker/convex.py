@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, optimize
 
+from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
 from steelyard.ranker.posterior import Posterior, gather
@@ -23,7 +24,6 @@ from steelyard.ranker.reduction import Kernel, Reduction
 
 __all__ = ["ConvexHead", "Ties"]
 
-Floats = NDArray[np.float64]
 Ties = Literal["half", "rao_kupper"]
 
 # λ is looked for where the prior deviation of a typical difference, √(mean |z|²/λ), lies between these.

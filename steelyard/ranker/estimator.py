@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from steelyard.arrays import Floats
 from steelyard.config import Preset, RankerConfig, ranker_preset
 from steelyard.errors import RankerError
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
 __all__ = ["PairwiseRanker"]
-
-Floats = NDArray[np.float64]
 
 
 class InvalidInput(RankerError, ValueError):

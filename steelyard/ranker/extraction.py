@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steelyard.errors import RankerError
 
 if TYPE_CHECKING:
-    from steelyard.images.decode import Progress
+    from steelyard.progress import Progress
 
 __all__ = ["Readable", "Source", "rows_of"]
 

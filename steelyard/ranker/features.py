@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from steelyard.images.decode import Progress
+    from steelyard.progress import Progress
 
 __all__ = ["extract"]
 

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.special import ndtr
 
+from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import log_sigmoid, sigmoid
 
 __all__ = ["GradeScale", "Grading", "Method", "round_scores"]
 
-Floats = NDArray[np.float64]
 Method = Literal["ordinal", "isotonic", "rounding"]
 
 

@@ -14,8 +14,9 @@ concave in Δ and in (Δ, τ).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "sigmoid",
     "slope",
 ]
-
-Floats = NDArray[np.float64]
 
 
 def check_answers(answers: ArrayLike, *, ties: bool = False) -> Floats:

@@ -5,7 +5,6 @@ Two kinds behind one face: the convex head on features (numpy only) and a networ
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
+from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.posterior import Posterior
@@ -32,8 +32,6 @@ __all__ = [
     "picture_inputs",
     "ranker_inputs",
 ]
-
-Progress = Callable[[int, int, str], None]
 
 
 class Ranker(Protocol):

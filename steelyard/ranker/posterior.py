@@ -19,12 +19,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
 
 __all__ = ["Kind", "Posterior", "blocks", "gather"]
 
-Floats = NDArray[np.float64]
 Kind = Literal["draws", "closed_form", "laplace"]
 
 _PIECE = 256  # rows of a memory map read at a time, where they lie apart

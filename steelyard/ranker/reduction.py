@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.ranker.posterior import blocks, gather
 
 __all__ = ["Kernel", "Reduction"]
 
-Floats = NDArray[np.float64]
 Kernel = Literal["none", "rbf"]
 
 _BLOCK = 1 << 22  # numbers a block

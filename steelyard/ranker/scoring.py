@@ -7,7 +7,7 @@ through them once: a pool need not fit in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from steelyard.errors import RankerError
+from steelyard.progress import Progress
 from steelyard.ranker.dropout import draw, masked_layers
 from steelyard.ranker.network import Network
 
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 Batches = Iterable[NDArray[Any]]
-Progress = Callable[[int, int, str], None]
 # Raw images that are kept, four times as large when prepared, while all draws go over them.
 _BLOCK_BYTES = 64 << 20
 _FEWEST_DRAWN = 40

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,13 @@ from torch import Tensor
 
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
+from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.loss import l2_weights
 from steelyard.ranker.network import Network
 from steelyard.ranker.objective import Comparisons, Grades, Images, Objective, checked_grades, checked_pairs
 
 __all__ = ["Epoch", "TrainResult", "fit_conventional", "train"]
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

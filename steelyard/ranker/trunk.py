@@ -24,7 +24,7 @@ from steelyard.ranker.backbones import DOWNLOAD, build, pixels_of
 from steelyard.ranker.extraction import Source, rows_of
 
 if TYPE_CHECKING:
-    from steelyard.images.decode import Progress
+    from steelyard.progress import Progress
 
 __all__ = ["activations", "cut", "streamline"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS
+from steelyard.progress import Progress
 from steelyard.report.analysis import Analysis
 from steelyard.report.by_grade import map_figure, proportions_figure, scores_figure, uncertainty_figure
 from steelyard.report.curves import accuracy_figure, cost_figure, reliability_figure
@@ -19,7 +20,7 @@ def draw_figures(
     formats: tuple[str, ...] = FORMATS,
     pair_seconds: float = PAIR_SECONDS,
     grade_seconds: float = GRADE_SECONDS,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Figure]:
     """Draw every figure that the run has data for."""
     drawers: list[Callable[[], Figure | None]] = [

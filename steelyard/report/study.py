@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.evaluate.cost import measured_seconds
+from steelyard.progress import Progress
 from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write_study_report"]
 
-Progress = Callable[[int, int, str], None]
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS
 from steelyard.experiment.folder import RunFolder
+from steelyard.progress import Progress
 from steelyard.report.analysis import Analysis
 from steelyard.report.figure import FORMATS
 from steelyard.report.figures import draw_figures
@@ -29,8 +29,6 @@ from steelyard.report.tables import (
 )
 
 __all__ = ["write_report"]
-
-Progress = Callable[[int, int, str], None]
 
 
 def write_report(

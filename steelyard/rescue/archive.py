@@ -19,7 +19,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from steelyard.errors import StudyError
 from steelyard.files import sync_file
+from steelyard.progress import Progress
 
 __all__ = ["ENDING", "Archive", "ArchiveWriter", "Member", "safe_name"]
 
@@ -44,7 +45,6 @@ _ALLOWED = re.compile(
     r"study\.toml|catalog\.arrow|catalog\.[a-z]{1,20}\.npy|store/study\.(?:db|jsonl|pgdump)"
     r"|models/round-[0-9]{1,9}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}"
 )
-Progress = Callable[[int, int, str], None]
 
 
 def safe_name(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,13 +16,13 @@ from steelyard.config import StudyConfig
 from steelyard.errors import StudyError
 from steelyard.files import UNFINISHED, move_new, sync_file
 from steelyard.images.catalog import Catalog
+from steelyard.progress import Progress
 from steelyard.rescue.archive import ENDING, ArchiveWriter, safe_name
 from steelyard.store.backup import StoreCopy, copy_store
 from steelyard.study.study import store_url
 
 __all__ = ["BackupMade", "backup_study"]
 
-Progress = Callable[[int, int, str], None]
 _ATTEMPTS = 5
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from steelyard.config import StudyConfig
 from steelyard.errors import CatalogError, SteelyardError, StoreError
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
+from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.store.chain import Head
 from steelyard.store.database import make_engine, read_url, wrapped_errors
@@ -27,7 +28,6 @@ from steelyard.study.study import store_url
 
 __all__ = ["Finding", "check_study", "noted_heads"]
 
-Progress = Callable[[int, int, str], None]
 _LEFTOVERS = ("*.new", "*.part", f"*{UNFINISHED}", "*.unfinished-*", ".restoring-*")
 
 

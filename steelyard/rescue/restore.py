@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from steelyard.config import StudyConfig
 from steelyard.errors import StoreError, StudyError
 from steelyard.files import sync_folder, sync_tree
+from steelyard.progress import Progress
 from steelyard.rescue.archive import Archive
 from steelyard.rescue.check import Finding, check_study
 from steelyard.store.database import read_url
@@ -28,7 +28,6 @@ from steelyard.study.study import store_url
 
 __all__ = ["Restored", "restore_study"]
 
-Progress = Callable[[int, int, str], None]
 
 _PATTERNS = ("study.toml", "study.db", "study.db-*", "catalog.arrow", "catalog.*.npy", "models")
 """What makes a study, `study.toml` first: without it a folder is none. A `-wal` or `-journal` of another database beside

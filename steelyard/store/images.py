@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from steelyard.progress import Progress
 from steelyard.store import fields
 from steelyard.store.audit import append_audit
 from steelyard.store.database import Database
@@ -27,9 +28,7 @@ _CHUNK = 20_000
 class ImageTable(Database):
     """Methods about images."""
 
-    def add_images(
-        self, rows: Iterable[NewImage], progress: Callable[[int, int, str], None] | None = None
-    ) -> int:
+    def add_images(self, rows: Iterable[NewImage], progress: Progress | None = None) -> int:
         """Register images; one that is there already with the same row is left alone.
 
         Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from steelyard.config import RankerConfig
 from steelyard.errors import ImageError
 from steelyard.images.cache import UnreadableImages
 from steelyard.images.catalog import Catalog
+from steelyard.progress import Progress
 
 __all__ = ["InputReader", "Inputs", "missing_files"]
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from steelyard.belief import load_absent, save_posterior
 from steelyard.config import RankerConfig, StudyConfig
 from steelyard.errors import RankerError, StudyError
 from steelyard.files import sync_folder, sync_tree
+from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
@@ -27,7 +28,6 @@ from steelyard.study.inputs import Inputs
 
 __all__ = ["TrainedModel", "answers_about", "estimate", "learn"]
 
-Progress = Callable[[int, int, str], None]
 log = logging.getLogger("steelyard")
 
 _KEPT_POSTERIORS = 2  # rows of a posterior are as large as the pool; older models keep only their weights

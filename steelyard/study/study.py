@@ -12,7 +12,7 @@ A study is a folder:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from steelyard.errors import ImageError, RankerError, StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
 from steelyard.privacy import keep_private, make_private, read_umask
+from steelyard.progress import Progress
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "store_url", "study_config"]
 
-Progress = Callable[[int, int, str], None]
 log = logging.getLogger("steelyard")
 
 
