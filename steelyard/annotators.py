@@ -14,7 +14,6 @@ The last three wrap or replay, so that `TiringAnnotator(SideBiasedAnnotator(Nois
 from __future__ import annotations
 
 import csv
-import difflib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from steelyard.arrays import Floats
-from steelyard.errors import ConfigError, PairError
+from steelyard.errors import ConfigError, PairError, did_you_mean
 
 __all__ = [
     "Annotator",
@@ -319,9 +318,10 @@ def make_annotator(name: str, values: ArrayLike, **options: Any) -> Annotator:
         ConfigError: there is no such annotator or option.
     """
     if name not in annotator_names():
-        close = difflib.get_close_matches(name, annotator_names(), n=1)
-        hint = f" – did you mean '{close[0]}'?" if close else ""
-        raise ConfigError(f"unknown annotator '{name}'{hint}; there are {', '.join(annotator_names())}")
+        names = annotator_names()
+        raise ConfigError(
+            f"unknown annotator '{name}'{did_you_mean(name, names)}; there are {', '.join(names)}"
+        )
     kinds: list[type] = [_ALONE[name]] if name in _ALONE else [_WRAPPING[name], NoisyAnnotator]
     known = [
         key

@@ -21,6 +21,8 @@ else is `public`; where that is None, others learn only that something went wron
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "SteelyardError",
     "StoreError",
     "StudyError",
+    "did_you_mean",
 ]
 
 
@@ -112,3 +115,13 @@ class MissingExtraError(SteelyardError):
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         return type(self), (self.what, self.extra)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The known word nearest to a mistyped one, as the end of a message; empty where none is near.
+
+    >>> did_you_mean("epgi", ["epig", "random"])
+    " – did you mean 'epig'?"
+    """
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" – did you mean '{near[0]}'?" if near else ""

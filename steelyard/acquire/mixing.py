@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.acquire.choice import Choice, Strategy, check_request
 from steelyard.acquire.registry import get_strategy
-from steelyard.errors import AcquireError
+from steelyard.errors import AcquireError, did_you_mean
 from steelyard.pairs import PairSet, random_pairs
 
 if TYPE_CHECKING:
@@ -125,9 +124,7 @@ def _known_options(run: Strategy, label: str, options: Mapping[str, Any]) -> dic
     ]
     for name in options:
         if name not in names and name not in COMMON_OPTIONS:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f" – did you mean '{close[0]}'?" if close else ""
             raise AcquireError(
-                f"strategy '{label}' has no option '{name}'{hint}; it knows {', '.join(names) or 'none'}"
+                f"strategy '{label}' has no option '{name}'{did_you_mean(name, names)}; it knows {', '.join(names) or 'none'}"
             )
     return {name: value for name, value in options.items() if name in names}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from steelyard.acquire.choice import Strategy
-from steelyard.errors import AcquireError
+from steelyard.errors import AcquireError, did_you_mean
 
 __all__ = ["GROUP", "get_strategy", "strategies"]
 
@@ -46,9 +45,9 @@ def get_strategy(name: str) -> Strategy:
     plugins = _plugins()
     if name not in plugins:
         names = [*_BUILT_IN, *_ALIASES, *plugins]
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f" – did you mean '{close[0]}'?" if close else ""
-        raise AcquireError(f"unknown strategy '{name}'{hint}; there are {', '.join(sorted(names))}")
+        raise AcquireError(
+            f"unknown strategy '{name}'{did_you_mean(name, names)}; there are {', '.join(sorted(names))}"
+        )
     try:
         strategy = plugins[name].load()
     except (ImportError, AttributeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from steelyard.acquire.design import design_covariance
 from steelyard.acquire.greedy import Curvature, View, Where, pick
 from steelyard.acquire.mixing import COMMON_OPTIONS
 from steelyard.acquire.reasons import explain
-from steelyard.errors import AcquireError
+from steelyard.errors import AcquireError, did_you_mean
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
@@ -59,10 +58,8 @@ class Search:
         given = {name: value for name, value in options.items() if name in known}
         for name in options:
             if name not in known and name not in COMMON_OPTIONS:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f" – did you mean '{close[0]}'?" if close else ""
                 raise AcquireError(
-                    f"strategy '{strategy}' has no option '{name}'{hint}; it knows {', '.join(known)}"
+                    f"strategy '{strategy}' has no option '{name}'{did_you_mean(name, known)}; it knows {', '.join(known)}"
                 )
         search = cls(**given)
         sizes = {

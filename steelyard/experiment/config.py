@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
 from steelyard.config import Preset, RankerConfig, ranker_preset
-from steelyard.errors import ConfigError
+from steelyard.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from steelyard.annotators import Annotator
@@ -145,11 +144,7 @@ class ExperimentConfig:
         known = {f.name for f in fields(cls)}
         for key in values:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                raise ConfigError(
-                    f"unknown experiment setting '{key}'"
-                    + (f" – did you mean '{close[0]}'?" if close else "")
-                )
+                raise ConfigError(f"unknown experiment setting '{key}'{did_you_mean(key, known)}")
         return cls(**values)
 
     def with_changes(self, **changes: Any) -> ExperimentConfig:

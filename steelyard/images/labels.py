@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import CatalogError
+from steelyard.errors import CatalogError, did_you_mean
 
 __all__ = ["Labels", "grade_codes", "order_grades", "read_labels"]
 
@@ -129,10 +128,8 @@ def grade_codes(
     code = {name: number for number, name in enumerate(order)} | {"": -1}
     for position, label in enumerate(tidy):
         if label not in code:
-            near = difflib.get_close_matches(label, order, n=1)
-            hint = f" – did you mean '{near[0]}'?" if near else ""
             raise CatalogError(
-                f"{where}, row {position + 1}: grade '{label}' is none of {', '.join(order)}{hint}"
+                f"{where}, row {position + 1}: grade '{label}' is none of {', '.join(order)}{did_you_mean(label, order)}"
             )
     return [code[label] for label in tidy], order
 
