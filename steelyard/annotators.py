@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from steelyard.arrays import Floats
 from steelyard.errors import ConfigError, PairError, did_you_mean
+from steelyard.pairs import check_pairs
 
 __all__ = [
     "Annotator",
@@ -217,7 +218,7 @@ class ReplayAnnotator:
     """
 
     def __init__(self, pairs: ArrayLike, answers: ArrayLike) -> None:
-        rows, given = _as_pairs(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
+        rows, given = check_pairs(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
         if len(rows) != len(given):
             raise PairError(
                 f"there are {len(rows)} recorded pairs and {len(given)} answers; give one answer a pair"
@@ -290,7 +291,7 @@ class ReplayAnnotator:
     def answer(self, pairs: ArrayLike, rng: np.random.Generator) -> Floats:
         """What was answered about the pairs."""
         result = []
-        for i, j in _as_pairs(pairs).tolist():
+        for i, j in check_pairs(pairs).tolist():
             answers = self.recorded.get((min(i, j), max(i, j)))
             label = answers[int(rng.integers(len(answers)))] if answers else np.nan
             result.append(label if i < j else 1.0 - label)
@@ -372,22 +373,8 @@ def _check_values(values: ArrayLike) -> Floats:
 
 
 def _differences(values: Floats, pairs: ArrayLike) -> Floats:
-    rows = _as_pairs(pairs)
-    if rows.size and (rows.min() < 0 or rows.max() >= len(values)):
-        bad = rows[((rows < 0) | (rows >= len(values))).any(axis=1)][0]
-        raise PairError(
-            f"pair {tuple(bad.tolist())} is outside the {len(values)} images this annotator knows"
-        )
+    rows = check_pairs(pairs, len(values), same=True)
     return np.asarray(values[rows[:, 0]] - values[rows[:, 1]])
-
-
-def _as_pairs(pairs: ArrayLike) -> NDArray[np.int64]:
-    rows = np.asarray(pairs)
-    if rows.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer):
-        raise PairError(f"pairs are whole numbers of shape (n, 2), not {rows.dtype} of shape {rows.shape}")
-    return rows.astype(np.int64)
 
 
 def _check_share(name: str, value: float) -> float:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Pairs
-from steelyard.errors import PairError
+from steelyard.errors import PairError, SteelyardError
 
-__all__ = ["Answer", "Pair", "PairSet", "form_pairs", "random_pairs"]
+__all__ = ["Answer", "Pair", "PairSet", "check_pairs", "form_pairs", "random_pairs"]
 
 
 class Answer(str, Enum):
@@ -75,6 +75,39 @@ class Pair:
     id: int | None = None
 
 
+def check_pairs(
+    pairs: ArrayLike,
+    size: int | None = None,
+    *,
+    error: type[SteelyardError] = PairError,
+    same: bool = False,
+) -> Pairs:
+    """Pairs as an (n, 2) array of catalog rows; nothing at all is an empty one.
+
+    Args:
+        pairs: rows (i, j), shape (n, 2).
+        size: how many images there are; None where they are counted elsewhere.
+        error: what to raise.
+        same: whether an image may stand beside itself.
+
+    Raises:
+        SteelyardError: of the class `error`: not whole numbers of this shape, a row outside the images, or an image
+            paired with itself.
+    """
+    rows = np.asarray(pairs)
+    if rows.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer):
+        raise error(f"pairs are whole numbers of the shape (n, 2), not {rows.dtype} of {rows.shape}")
+    if size is not None and (rows.min() < 0 or rows.max() >= size):
+        outside = rows[((rows < 0) | (rows >= size)).any(axis=1)][0]
+        raise error(f"pair {tuple(outside.tolist())} is outside the {size} images (rows 0 … {size - 1})")
+    if not same and (rows[:, 0] == rows[:, 1]).any():
+        twin = int(rows[rows[:, 0] == rows[:, 1]][0, 0])
+        raise error(f"image {twin} cannot be paired with itself")
+    return rows.astype(np.int64)
+
+
 class PairSet:
     """A set of unordered pairs of rows `0 … size-1`, kept as sorted integer keys.
 
@@ -98,12 +131,7 @@ class PairSet:
         Raises:
             PairError: a row is out of range or pairs an image with itself.
         """
-        rows = _as_pairs(pairs)
-        if rows.size and (rows.min() < 0 or rows.max() >= self.size):
-            bad = rows[((rows < 0) | (rows >= self.size)).any(axis=1)][0]
-            raise PairError(f"pair {tuple(bad.tolist())} is outside the {self.size} images")
-        if (rows[:, 0] == rows[:, 1]).any():
-            raise PairError(f"image {int(rows[rows[:, 0] == rows[:, 1]][0, 0])} cannot be paired with itself")
+        rows = check_pairs(pairs, self.size)
         low, high = rows.min(axis=1), rows.max(axis=1)
         return np.asarray(low * np.int64(self.size) + high, dtype=np.int64)
 
@@ -269,14 +297,3 @@ def _draw_partners(positions: NDArray[np.int64], n: int, rng: np.random.Generato
 def _all_others(position: int, n: int, rng: np.random.Generator) -> Iterator[int]:
     """Every other position, shuffled – made only when it is asked for."""
     yield from (int(other) for other in rng.permutation(n) if other != position)
-
-
-def _as_pairs(pairs: ArrayLike) -> Pairs:
-    rows = np.asarray(pairs)
-    if rows.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if rows.ndim != 2 or rows.shape[1] != 2:
-        raise PairError(f"pairs have the shape (n, 2), not {rows.shape}")
-    if not np.issubdtype(rows.dtype, np.integer):
-        raise PairError(f"pairs hold whole numbers (catalog rows), not {rows.dtype}")
-    return rows.astype(np.int64)

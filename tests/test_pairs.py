@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.errors import PairError
-from steelyard.pairs import Answer, PairSet, form_pairs, random_pairs
+from steelyard.errors import PairError, RankerError
+from steelyard.pairs import Answer, PairSet, check_pairs, form_pairs, random_pairs
 
 
 def distinct(pairs: np.ndarray) -> int:
@@ -62,6 +62,14 @@ def test_uses_are_counted_once_a_pair(batches: list[list[tuple[int, int]]]) -> N
 def test_bad_pairs_are_named(pairs: object, message: str) -> None:
     with pytest.raises(PairError, match=message):
         PairSet(5, pairs)  # type: ignore[arg-type]
+
+
+def test_pairs_are_checked_in_the_words_of_whoever_asks() -> None:
+    with pytest.raises(RankerError, match="image 2 cannot be paired with itself"):
+        check_pairs([(2, 2)], error=RankerError)
+    assert check_pairs([(2, 2)], same=True).tolist() == [[2, 2]]
+    assert check_pairs([(2, 700)]).tolist() == [[2, 700]]
+    assert check_pairs([], 5).shape == (0, 2)
 
 
 def test_a_negative_number_of_images_is_refused() -> None:

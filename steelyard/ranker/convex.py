@@ -18,6 +18,7 @@ from scipy import linalg, optimize
 
 from steelyard.arrays import Floats
 from steelyard.errors import RankerError
+from steelyard.pairs import check_pairs
 from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
 from steelyard.ranker.posterior import Posterior, gather
 from steelyard.ranker.reduction import Kernel, Reduction
@@ -99,7 +100,7 @@ class ConvexHead:
         if reduction is None:
             reduction = Reduction.fit(features_N_F, components=components, whitening=whitening, kernel=kernel)
             rows = None
-        index = _check_pairs(pairs, len(features_N_F))
+        index = check_pairs(pairs, len(features_N_F), error=RankerError)
         given = check_answers(answers, ties=ties == "rao_kupper")
         if len(index) != len(given):
             raise RankerError(f"{len(index)} pairs have {len(given)} answers; give one for each")
@@ -314,24 +315,6 @@ def _tau_prior(tau: float) -> tuple[float, float, float]:
         float((1 + 1 / barrier) - 1.5 * s),
         float(-2 * (1 + 1 / barrier) / barrier - 1.5 * s * (1 - s)),
     )
-
-
-def _check_pairs(pairs: ArrayLike, n: int) -> NDArray[np.int64]:
-    index = np.asarray(pairs)
-    if index.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if index.ndim != 2 or index.shape[1] != 2 or not np.issubdtype(index.dtype, np.integer):
-        raise RankerError(f"pairs are whole numbers of the shape (n, 2), not {index.dtype} of {index.shape}")
-    if index.min() < 0 or index.max() >= n:
-        raise RankerError(
-            f"pairs name images {index.min()} … {index.max()}, but there are {n} (rows 0 … {n - 1})"
-        )
-    same = np.flatnonzero(index[:, 0] == index[:, 1])
-    if len(same):
-        raise RankerError(
-            f"pair {int(same[0])} compares image {int(index[same[0], 0])} with itself; a pair is two images"
-        )
-    return index.astype(np.int64)
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> Floats:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from steelyard.arrays import Floats
 from steelyard.config import Preset, RankerConfig, ranker_preset
 from steelyard.errors import RankerError
+from steelyard.pairs import check_pairs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -115,7 +116,10 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
         if grades is not None:
             known = np.asarray(grades, dtype=np.float64)
             known = np.where(known < 0, np.nan, known)
-        index, given = _index(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
+        index, given = (
+            check_pairs(pairs, error=InvalidInput),
+            np.asarray(answers, dtype=np.float64).reshape(-1),
+        )
         try:
             self.ranker_ = fit_ranker(
                 inputs, index, given, config=self.config_, seed=int(self.random_state), grades=known
@@ -149,7 +153,10 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             RankerError: there is no decided pair, or bad arrays.
         """
         scores = self.predict_posterior(X).mean
-        index, given = _index(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
+        index, given = (
+            check_pairs(pairs, error=InvalidInput),
+            np.asarray(answers, dtype=np.float64).reshape(-1),
+        )
         if len(index) != len(given):
             raise InvalidInput(f"{len(index)} pairs have {len(given)} answers; give one for each")
         decided = given != 0.5
@@ -196,12 +203,3 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             pictures, backbone=config.backbone, image_size=config.image_size, weights=config.weights,
             threads=config.threads, cache=cache,
         )  # fmt: skip
-
-
-def _index(pairs: ArrayLike) -> NDArray[np.int64]:
-    index = np.asarray(pairs)
-    if index.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if index.ndim != 2 or index.shape[1] != 2 or not np.issubdtype(index.dtype, np.integer):
-        raise InvalidInput(f"pairs are whole numbers of the shape (n, 2), not {index.dtype} of {index.shape}")
-    return index.astype(np.int64)

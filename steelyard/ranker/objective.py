@@ -15,6 +15,7 @@ from torch import Tensor
 
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
+from steelyard.pairs import check_pairs
 from steelyard.ranker.augment import augment
 from steelyard.ranker.dropout import draw_for_pairs
 from steelyard.ranker.loss import grade_loss, graded, rank_net, rao_kupper
@@ -176,20 +177,13 @@ def _ordered(scores: Tensor, answers: NDArray[np.float64]) -> tuple[int, int]:
 def checked_pairs(
     pairs: ArrayLike, answers: ArrayLike, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    rows, labels = np.asarray(pairs), np.asarray(answers, dtype=np.float64)
-    if rows.size == 0:
-        rows = np.empty((0, 2), dtype=np.int64)
-    if rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer):
-        raise RankerError(f"pairs are whole numbers of shape (n, 2), not {rows.dtype} of shape {rows.shape}")
+    rows, labels = check_pairs(pairs, size, error=RankerError), np.asarray(answers, dtype=np.float64)
     if labels.shape != (len(rows),):
         raise RankerError(f"{len(rows)} pairs need {len(rows)} answers, not an array of shape {labels.shape}")
     bad = labels[~np.isin(labels, (0.0, 0.5, 1.0))]
     if len(bad):
         raise RankerError(f"an answer is 1, 0.5 or 0 (P1), not {bad[0]}")
-    outside = rows[((rows < 0) | (rows >= size)).any(axis=1)]
-    if len(outside):
-        raise RankerError(f"pair {tuple(outside[0].tolist())} is outside the {size} images")
-    return rows.astype(np.int64), labels
+    return rows, labels
 
 
 def checked_grades(

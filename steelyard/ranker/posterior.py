@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats
 from steelyard.errors import RankerError
+from steelyard.pairs import check_pairs
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
 
 __all__ = ["Kind", "Posterior", "blocks", "gather"]
@@ -356,18 +357,7 @@ class Posterior:
         return blocks(self.features_N_D, _BLOCK)
 
     def _pairs(self, pairs: ArrayLike) -> NDArray[np.int64]:
-        index = np.asarray(pairs)
-        if index.size == 0:
-            return np.empty((0, 2), dtype=np.int64)
-        if index.ndim != 2 or index.shape[1] != 2 or not np.issubdtype(index.dtype, np.integer):
-            raise RankerError(
-                f"pairs are whole numbers of the shape (n, 2), not {index.dtype} of {index.shape}"
-            )
-        if index.min() < 0 or index.max() >= len(self):
-            raise RankerError(
-                f"pairs name images {index.min()} … {index.max()}, but there are {len(self)} (rows 0 … {len(self) - 1})"
-            )
-        return index.astype(np.int64)
+        return check_pairs(pairs, len(self), error=RankerError, same=True)
 
     def __repr__(self) -> str:
         return f"Posterior({self.kind}, {len(self)} images, {len(self.weights_D)} weights)"
