@@ -17,7 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Pairs
 from steelyard.errors import PairError, SteelyardError
 
-__all__ = ["Answer", "Pair", "PairSet", "check_pairs", "form_pairs", "random_pairs"]
+__all__ = ["SAMPLE", "Answer", "Pair", "PairSet", "check_pairs", "form_pairs", "random_pairs"]
+
+SAMPLE = 2048
+"""Pairs that stand for a large set, see `PairSet.sample`."""
 
 
 class Answer(str, Enum):
@@ -122,6 +125,8 @@ class PairSet:
         self.size = size
         self._keys: set[int] = set()
         self._uses = np.zeros(size, dtype=np.int32)
+        self._sample = np.empty(0, dtype=np.int64)  # keys
+        self._bound = np.uint64(2**64 - 1)  # only what scatters below it can still come into the sample
         if pairs is not None:
             self.add(pairs)
 
@@ -142,6 +147,7 @@ class PairSet:
         keys = np.fromiter(new, dtype=np.int64, count=len(new))
         for rows in (keys // max(self.size, 1), keys % max(self.size, 1)):
             np.add.at(self._uses, rows, 1)
+        self._add_to_sample(keys)
 
     def contains(self, pairs: ArrayLike) -> NDArray[np.bool_]:
         """For each pair, whether it is in the set."""
@@ -153,6 +159,7 @@ class PairSet:
         """An independent copy."""
         other = PairSet(self.size)
         other._keys, other._uses = set(self._keys), self._uses.copy()
+        other._sample, other._bound = self._sample, self._bound  # replaced, never changed
         return other
 
     @property
@@ -171,6 +178,27 @@ class PairSet:
         """The pairs, each with its smaller row first, in ascending order."""
         keys = np.array(sorted(self._keys), dtype=np.int64)
         return np.stack([keys // max(self.size, 1), keys % max(self.size, 1)], axis=1)
+
+    def sample(self) -> Pairs:
+        """At most `SAMPLE` pairs from everywhere in the set: those whose scattered keys are smallest.
+
+        The set alone decides which, not the order in which they came. Kept up to date as pairs come, because reading a
+        large set takes longer than choosing the next pair.
+        """
+        keys = np.sort(self._sample)
+        return np.stack([keys // max(self.size, 1), keys % max(self.size, 1)], axis=1)
+
+    def _add_to_sample(self, new: NDArray[np.int64]) -> None:
+        new = new[_scattered(new) < self._bound]
+        if not len(new):
+            return
+        keys = np.concatenate([self._sample, new])
+        if len(keys) > SAMPLE:
+            scattered = _scattered(keys)
+            smallest = np.argpartition(scattered, SAMPLE)
+            self._bound = scattered[smallest[SAMPLE]]
+            keys = keys[smallest[:SAMPLE]]
+        self._sample = keys
 
     def __contains__(self, pair: tuple[int, int]) -> bool:
         return bool(self.contains([pair])[0])
@@ -297,3 +325,8 @@ def _draw_partners(positions: NDArray[np.int64], n: int, rng: np.random.Generato
 def _all_others(position: int, n: int, rng: np.random.Generator) -> Iterator[int]:
     """Every other position, shuffled – made only when it is asked for."""
     yield from (int(other) for other in rng.permutation(n) if other != position)
+
+
+def _scattered(keys: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A different number for each key, without the keys' order (Fibonacci hashing; it wraps around)."""
+    return keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

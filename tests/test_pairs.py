@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import PairError, RankerError
-from steelyard.pairs import Answer, PairSet, check_pairs, form_pairs, random_pairs
+from steelyard.pairs import SAMPLE, Answer, PairSet, check_pairs, form_pairs, random_pairs
 
 
 def distinct(pairs: np.ndarray) -> int:
@@ -36,6 +36,23 @@ def test_a_set_of_pairs_knows_no_order() -> None:
     copy = taken.copy()
     copy.add([(0, 1)])
     assert (0, 1) not in taken
+
+
+def test_a_sample_is_the_same_whatever_order_the_pairs_came_in() -> None:
+    pairs = random_pairs(20_000, 3000, taken=PairSet(3000), rng=np.random.default_rng(0))
+    whole, back, bit_by_bit = PairSet(3000, pairs), PairSet(3000, pairs[::-1]), PairSet(3000)
+    for start in range(0, 5000, 7):
+        bit_by_bit.add(pairs[start : start + 7])
+    copy = bit_by_bit.copy()
+    bit_by_bit.add(pairs)
+    sample = whole.sample()
+    assert sample.tolist() == back.sample().tolist() == bit_by_bit.sample().tolist()
+    assert copy.sample().tolist() == PairSet(3000, pairs[:5005]).sample().tolist() != sample.tolist()
+    assert len(np.unique(whole.keys(sample))) == SAMPLE
+    assert whole.contains(sample).all()
+    assert abs(sample.mean() - 1500) < 75  # from everywhere
+    few = PairSet(3000, pairs[:100])
+    assert few.sample().tolist() == few.to_array().tolist()
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=6), max_size=5))

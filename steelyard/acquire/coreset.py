@@ -8,6 +8,7 @@ import numpy as np
 
 from steelyard.acquire.choice import Choice, check_request
 from steelyard.acquire.kcenter import k_center_greedy
+from steelyard.acquire.needs import needs
 from steelyard.acquire.random_pairs import compared_images, pair_among
 from steelyard.acquire.spread import features_of
 from steelyard.pairs import PairSet
@@ -22,6 +23,7 @@ __all__ = ["coreset"]
 REASON = "At least one of these two looks unlike everything compared so far."
 
 
+@needs("features")
 def coreset(
     posterior: Posterior | None,
     n: int,

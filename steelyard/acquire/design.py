@@ -13,13 +13,9 @@ choice that was tried; docs/acquire.md has the figures.
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates
-from steelyard.acquire.random_pairs import unsorted_pairs
 from steelyard.arrays import Floats
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
@@ -29,12 +25,7 @@ __all__ = ["design_covariance"]
 
 _SPREAD = 8.0  # prior variance of the difference of two typical images, in squared logits
 _FULL = 0.25  # σ̇ of an open answer
-_MANY, _SAMPLE = 4096, 2048  # of more than so many asked pairs a sample stands for all
-
-# Reading a large set costs more than choosing one pair, so a sample serves until the set has grown by 2%. It only sets the
-# proportions of the information matrix; its size is always taken from the set as it is now.
-_GROWTH = 1.02
-_samples: WeakKeyDictionary[PairSet, tuple[int, NDArray[np.int64]]] = WeakKeyDictionary()
+_MANY = 4096  # of more asked pairs a sample stands for all; it only sets the proportions of the information matrix
 
 
 def design_covariance(posterior: Posterior, candidates: Candidates, taken: PairSet) -> Floats:
@@ -53,27 +44,8 @@ def design_covariance(posterior: Posterior, candidates: Candidates, taken: PairS
     typical = 2.0 * float(np.sum(np.var(pool, axis=0)))
     precision = np.eye(width) * (typical / _SPREAD if typical > 0 else 1.0)
     if len(taken):
-        asked = taken.to_array() if len(taken) <= _MANY else _sample_of(taken)
+        asked = taken.to_array() if len(taken) <= _MANY else taken.sample()
         z = posterior.features_N_D[asked[:, 0]] - posterior.features_N_D[asked[:, 1]]
         precision += (_FULL * len(taken) / len(asked)) * np.asarray(z.T @ z, dtype=np.float64)
     covariance = np.linalg.inv(precision)
     return np.asarray((covariance + covariance.T) / 2.0)
-
-
-def _sample_of(taken: PairSet) -> NDArray[np.int64]:
-    """A sample of a large set, taken again once the set has grown by more than 2%."""
-    known = _samples.get(taken)
-    if known is not None and len(taken) <= _GROWTH * known[0]:
-        return known[1]
-    sample = some_pairs(taken, _SAMPLE)
-    _samples[taken] = (len(taken), sample)
-    return sample
-
-
-def some_pairs(taken: PairSet, count: int) -> NDArray[np.int64]:
-    """Pairs of a set, picked by their own numbers: the same ones for the same set, in linear time. Shape (count, 2)."""
-    pairs = unsorted_pairs(taken)
-    keys = pairs[:, 0] * taken.size + pairs[:, 1]
-    scattered = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # wraps around: Fibonacci hashing
-    chosen = np.argpartition(scattered, count)[:count]
-    return np.asarray(pairs[chosen[np.argsort(keys[chosen])]])

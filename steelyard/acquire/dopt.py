@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Outlook, Where
-from steelyard.acquire.search import choose_greedily
+from steelyard.acquire.needs import needs
+from steelyard.acquire.search import search_greedily
 from steelyard.pairs import PairSet
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["dopt"]
 ENDING = "and the model has seen nothing like this comparison"
 
 
+@needs("model")
 def dopt(
     posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
 ) -> Choice:
@@ -38,7 +40,7 @@ def dopt(
     Raises:
         AcquireError: there is no posterior, or an option is unknown or out of range.
     """
-    return choose_greedily(
+    return search_greedily(
         gain,
         posterior,
         n,

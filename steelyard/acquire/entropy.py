@@ -10,7 +10,8 @@ from scipy.special import entr
 
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Outlook, Where
-from steelyard.acquire.search import choose_greedily
+from steelyard.acquire.needs import needs
+from steelyard.acquire.search import search_greedily
 from steelyard.pairs import PairSet
 from steelyard.ranker.likelihood import outcomes
 
@@ -22,6 +23,7 @@ __all__ = ["entropy"]
 ENDING = "so it cannot foretell your answer"
 
 
+@needs("model")
 def entropy(
     posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
 ) -> Choice:
@@ -40,7 +42,7 @@ def entropy(
     Raises:
         AcquireError: there is no posterior, or an option is unknown or out of range.
     """
-    return choose_greedily(
+    return search_greedily(
         doubt,
         posterior,
         n,

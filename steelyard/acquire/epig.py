@@ -9,7 +9,8 @@ import numpy as np
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Curvature, Outlook, Where
-from steelyard.acquire.search import choose_greedily
+from steelyard.acquire.needs import needs
+from steelyard.acquire.search import search_greedily
 from steelyard.arrays import Floats
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
@@ -54,6 +55,7 @@ class Foresight(Outlook):
         return a_m
 
 
+@needs("model")
 def epig(
     posterior: Posterior | None,
     n: int,
@@ -98,7 +100,7 @@ def epig(
         matrix = target_matrix(candidates, targets, tau=posterior.tau, even=even, weight=weight, rng=rng)
         return Foresight(posterior, candidates, matrix, curvature)
 
-    return choose_greedily(
+    return search_greedily(
         fall,
         posterior,
         n,

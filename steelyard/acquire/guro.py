@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Outlook, Where
-from steelyard.acquire.search import choose_greedily
+from steelyard.acquire.needs import needs
+from steelyard.acquire.search import search_greedily
 from steelyard.pairs import PairSet
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["guro"]
 ENDING = "and it could easily be wrong about them"
 
 
+@needs("model")
 def guro(
     posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
 ) -> Choice:
@@ -35,7 +37,7 @@ def guro(
     Raises:
         AcquireError: there is no posterior, or an option is unknown or out of range.
     """
-    return choose_greedily(
+    return search_greedily(
         deviation,
         posterior,
         n,

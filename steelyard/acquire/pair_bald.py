@@ -10,7 +10,8 @@ from scipy.special import entr, expit
 from steelyard.acquire.candidates import Candidates
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.greedy import Curvature, Outlook, Where
-from steelyard.acquire.search import choose_greedily
+from steelyard.acquire.needs import needs
+from steelyard.acquire.search import search_greedily
 from steelyard.arrays import Floats
 from steelyard.pairs import PairSet
 
@@ -61,6 +62,7 @@ class SharedDraws(Outlook):
         super().imagine(k)
 
 
+@needs("model")
 def pair_bald(
     posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
 ) -> Choice:
@@ -80,7 +82,7 @@ def pair_bald(
     """
     drawn = posterior is not None and posterior.kind == "draws"
     # Over a Gaussian it never rises when the variance falls, so old scores are upper bounds; draws promise no such thing.
-    return choose_greedily(
+    return search_greedily(
         among_draws if drawn else gaussian,
         posterior,
         n,

@@ -14,7 +14,7 @@ from steelyard.pairs import PairSet, form_pairs, random_pairs
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["compared_images", "pair_among", "random", "unsorted_pairs"]
+__all__ = ["compared_images", "pair_among", "random"]
 
 REASON = "These two were drawn by chance, so that nothing is overlooked."
 
@@ -71,12 +71,6 @@ def _match(ordered: NDArray[np.int64], n: int, *, taken: PairSet) -> NDArray[np.
 def compared_images(taken: PairSet) -> NDArray[np.int64]:
     """The images that are in some taken pair, ascending."""
     return np.flatnonzero(taken.uses)
-
-
-def unsorted_pairs(taken: PairSet) -> NDArray[np.int64]:
-    """`taken.to_array()` in no particular order: sorting 100,000 pairs takes longer than choosing the next one."""
-    keys = np.fromiter(taken._keys, dtype=np.int64, count=len(taken))
-    return np.stack([keys // max(taken.size, 1), keys % max(taken.size, 1)], axis=1)
 
 
 def pair_among(

@@ -19,7 +19,7 @@ from steelyard.errors import AcquireError, did_you_mean
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Search", "choose_greedily"]
+__all__ = ["Search", "search_greedily"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Search:
         )
 
 
-def choose_greedily(
+def search_greedily(
     score: Callable[[View, Where], NDArray[np.float64]],
     posterior: Posterior | None,
     n: int,

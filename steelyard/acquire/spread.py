@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice, check_request
 from steelyard.acquire.epig import epig
+from steelyard.acquire.needs import needs
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
@@ -32,6 +33,7 @@ _ONCE = (
 )
 
 
+@needs("features")
 def spread(
     posterior: Posterior | None,
     n: int,

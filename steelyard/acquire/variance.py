@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.acquire.choice import Choice, check_request
+from steelyard.acquire.needs import needs
 from steelyard.acquire.random_pairs import compared_images, pair_among
 from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
@@ -19,6 +20,7 @@ __all__ = ["variance"]
 REASON = "The model is unsure how severe each of these two is."
 
 
+@needs("model")
 def variance(
     posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, reselect: bool = True
 ) -> Choice:
