@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from steelyard.privacy import read_umask
 
 __all__ = ["UNFINISHED", "move_new", "replacing", "sync_file", "sync_folder", "sync_tree", "write_atomically"]
 
@@ -17,31 +19,37 @@ UNFINISHED = ".unfinished"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, private: bool = True, sync: bool = True) -> Iterator[IO[bytes]]:
     """A file to write into, which takes the place of `path` in one step when the block ends well.
 
-    It is on disk under its name when the block has ended; on an error nothing has changed and nothing is left behind.
-    What is new may be read by its owner only; what replaces a file keeps its permissions.
+    On an error nothing has changed and nothing is left behind. What replaces a file keeps its permissions.
+
+    Args:
+        path: the file.
+        private: a new file is part of a study (see `privacy`); otherwise the process decides who may read it.
+        sync: wait until it is on disk under its name. Without, a power cut may leave an empty file: for caches only.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=UNFINISHED, dir=path.parent)
-    unfinished = Path(name)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    rights = 0o666 & ~read_umask() if private else 0o666
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as file:
             yield file
             file.flush()
             if path.exists():
                 unfinished.chmod(stat.S_IMODE(path.stat().st_mode))
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if sync:
+        sync_folder(path.parent)
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace a file in one step; it is on disk when this returns."""
-    with replacing(path) as file:
+def write_atomically(path: Path, content: bytes | str, *, private: bool = True, sync: bool = True) -> None:
+    """Replace a file in one step, as `replacing` does."""
+    with replacing(path, private=private, sync=sync) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 

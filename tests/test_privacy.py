@@ -83,6 +83,7 @@ def test_a_group_may_share_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         study.ask(1)
         shared = {path.name: stat.S_IMODE(path.stat().st_mode) for path in study.folder.iterdir()}
     assert shared["study.db"] == shared["study.db-wal"] == 0o660
+    assert shared["study.toml"] == shared["catalog.arrow"] == 0o660
     assert shared["models"] == 0o770
 
 

@@ -12,6 +12,7 @@ from steelyard.errors import StudyError
 from steelyard.exchange.cells import harmless
 from steelyard.exchange.other_tools import to_choix, to_label_studio
 from steelyard.exchange.table import FORMATS, answers_table
+from steelyard.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,8 +106,6 @@ def _format_of(path: Path, form: str | None) -> str:
 def _write(path: Path, content: bytes) -> None:
     """All of it or nothing: an export that stops half-way must not look like one."""
     try:
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        write_atomically(path, content, private=False)
     except OSError as error:
         raise StudyError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -24,6 +24,7 @@ import numpy as np
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.accuracy import neighbor_names
 from steelyard.experiment.cell import Cell, CellResult
+from steelyard.files import replacing, sync_folder, sync_tree, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,9 +120,8 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file in one step."""
-        temporary = self.path / f".{name}.{os.getpid()}"
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(self.path / name)
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(self.path / name, text, private=False)
 
     # ------------------------------------------------------------------ cells
 
@@ -143,16 +143,15 @@ class RunFolder:
                 table = _small(pd.concat(parts, ignore_index=True))
                 table.to_parquet(working / f"{name}.parquet", compression="zstd", index=False)
         text = json.dumps({"cell": vars(cell), "rows": result.rows, "grading": result.grading}, indent=1)
-        with (working / "rows.json").open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        (working / "rows.json").write_text(text, encoding="utf-8")
+        sync_tree(working)
         try:
             working.rename(place)
         except OSError:
             if not place.is_dir():
                 raise
             shutil.rmtree(working, ignore_errors=True)
+        sync_folder(self.cells)
 
     def rows(self) -> list[dict[str, Any]]:
         """`rows.json` of every finished cell: keys `cell`, `rows`, `grading`, and `folder`."""
@@ -187,28 +186,27 @@ class RunFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        temporary = self.path / f".{name}.parquet.{os.getpid()}"
-        writer: Any = None
-        for cell in cells:
-            path = cell["folder"] / f"{name}.parquet"
-            if not path.exists():
-                continue
-            table = pq.read_table(path)
-            keys = cell["cell"]
-            for column, value in reversed(list(keys.items())):
+        def read(cell: dict[str, Any]) -> pa.Table:
+            table = pq.read_table(cell["folder"] / f"{name}.parquet")
+            for column, value in reversed(list(cell["cell"].items())):
                 kind = pa.string() if isinstance(value, str) else pa.int16()
                 table = table.add_column(0, column, pa.array([value] * len(table), kind))
-            if writer is None:
-                writer = pq.ParquetWriter(temporary, table.schema, compression="zstd")
-            writer.write_table(table.cast(writer.schema))
-        if writer is not None:
-            writer.close()
-            temporary.replace(self.path / f"{name}.parquet")
+            return table
+
+        cells = [cell for cell in cells if (cell["folder"] / f"{name}.parquet").exists()]
+        if not cells:
+            return
+        first = read(cells[0])
+        with (
+            replacing(self.path / f"{name}.parquet", private=False) as file,
+            pq.ParquetWriter(file, first.schema, compression="zstd") as writer,
+        ):
+            writer.write_table(first)
+            for cell in cells[1:]:
+                writer.write_table(read(cell).cast(first.schema))
 
     def _replace_csv(self, table: pd.DataFrame, name: str) -> None:
-        temporary = self.path / f".{name}.{os.getpid()}"
-        table.to_csv(temporary, index=False)
-        temporary.replace(self.path / name)
+        write_atomically(self.path / name, table.to_csv(index=False), private=False)
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables: `results`, `classification`, `images`, `scores`, `outcomes`, `asked`.

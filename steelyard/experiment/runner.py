@@ -17,6 +17,7 @@ from steelyard.experiment.cell import Cell, run_cell
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.experiment.data import ExperimentData, load_data
 from steelyard.experiment.folder import RunFolder
+from steelyard.files import replacing
 from steelyard.progress import Progress
 
 __all__ = ["run_experiment"]
@@ -180,7 +181,5 @@ def _write_images(folder: RunFolder, data: ExperimentData, splits: Sequence[Any]
     rows = np.asarray(data.flat(), dtype=np.float32)
     # Only for drawing: nothing is learnt from it, so all images may be in it.
     embedding = Reduction.fit(rows, components=50).transform(rows)
-    temporary = folder.path / ".embedding.npy"
-    with temporary.open("wb") as file:
+    with replacing(folder.path / "embedding.npy", private=False) as file:
         np.save(file, embedding)
-    temporary.replace(folder.path / "embedding.npy")

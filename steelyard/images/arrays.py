@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tokenize
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError
+from steelyard.files import replacing
 
 __all__ = ["array_names", "main_array", "open_array", "save_array"]
 
@@ -88,14 +88,11 @@ def save_array(values: NDArray[Any], path: Path) -> None:
     Raises:
         CatalogError: the file cannot be written.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with replacing(path) as file:
             np.save(file, np.ascontiguousarray(values), allow_pickle=False)
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CatalogError(f"cannot write {path}: {error.strerror or error}") from error
 
 

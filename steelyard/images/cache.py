@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from steelyard.errors import CatalogError, ImageError
+from steelyard.files import write_atomically
 from steelyard.images.columns import Strings, hex_view
 from steelyard.images.decode import Reading
 from steelyard.images.files import content_id
@@ -272,9 +273,7 @@ class _Rows:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / "settings.json"
             if not path.exists():
-                part = path.with_name(f"settings.{os.getpid()}.part")
-                part.write_text(self.about, encoding="utf-8")
-                part.replace(path)
+                write_atomically(path, self.about)
 
     def append(self, keys: NDArray[np.bytes_], rows: NDArray[Any]) -> None:
         """Add rows; those that somebody else added meanwhile are left out."""

@@ -29,6 +29,7 @@ import torch
 from torch import nn
 
 from steelyard.errors import MissingExtraError, RankerError
+from steelyard.files import replacing
 
 __all__ = [
     "DOWNLOAD",
@@ -335,8 +336,8 @@ def _newest(folder: Path, stem: str) -> Path | None:
     return max(files, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def _verify(path: Path) -> None:
-    named = _CHECKSUM.search(path.name)
+def _verify(path: Path, name: str = "") -> None:
+    named = _CHECKSUM.search(name or path.name)
     if named is None:
         return
     hashed = hashlib.sha256()
@@ -354,13 +355,12 @@ def _verify(path: Path) -> None:
 def _download(url: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / url.rsplit("/", 1)[-1]
-    temporary = target.with_name(f"part-{os.getpid()}-{target.name}")
-    try:
-        with urllib.request.urlopen(url, timeout=20) as response, temporary.open("wb") as file:  # noqa: S310 - our own URL
-            while chunk := response.read(1 << 20):
-                file.write(chunk)
-        _verify(temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        urllib.request.urlopen(url, timeout=20) as response,  # noqa: S310 - our own URL
+        replacing(target, private=False) as file,
+    ):
+        while chunk := response.read(1 << 20):
+            file.write(chunk)
+        file.flush()
+        _verify(Path(file.name), target.name)
     return target

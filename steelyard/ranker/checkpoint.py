@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import RankerError
+from steelyard.files import write_atomically
 
 __all__ = ["FORMAT", "Arrays", "Checkpoint", "exists", "fill", "fingerprint_of", "load", "save"]
 
@@ -84,7 +84,7 @@ def save(
         content = _serialise(arrays)
         name = f"{table}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.safetensors"
         if not (folder / name).exists():  # named after its content, so what is there is right
-            _write(folder / name, content)
+            write_atomically(folder / name, content)
         files[table] = name
     manifest = {
         "format": FORMAT,
@@ -98,7 +98,7 @@ def save(
         text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise RankerError(f"'extra' and 'config' of a checkpoint hold what JSON can hold: {error}") from None
-    _write(folder / _MANIFEST, text.encode())
+    write_atomically(folder / _MANIFEST, text.encode())
     for old in folder.glob("*.safetensors"):
         if old.name not in files.values():
             old.unlink(missing_ok=True)
@@ -205,15 +205,3 @@ def _read(path: Path) -> Arrays:
         return dict(parse(content))
     except SafetensorError as error:
         raise RankerError(f"{path} is damaged ({error}); train again") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ one that was not.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
+from steelyard.files import write_atomically
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.loss import l2_weights
@@ -375,12 +377,11 @@ def _epoch(entry: Mapping[str, Any]) -> Epoch:
 
 def _log(kind: str, folder: Path, history: list[Epoch]) -> None:
     if kind == "csv":
-        temporary = folder / "log.csv.new"
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(asdict(history[0])))
-            writer.writeheader()
-            writer.writerows(asdict(entry) for entry in history)
-        temporary.replace(folder / "log.csv")
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(asdict(history[0])))
+        writer.writeheader()
+        writer.writerows(asdict(entry) for entry in history)
+        write_atomically(folder / "log.csv", text.getvalue())
     elif kind == "tensorboard":
         try:
             from torch.utils.tensorboard import SummaryWriter

@@ -10,12 +10,12 @@ Every other line is a row: `log`, the fields of `chain.FIELDS` by name, and `has
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steelyard.files import replacing
 from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, read_heads
 from steelyard.store.errors import StoreError
 
@@ -45,20 +45,14 @@ def write_log(path: Path, heads: Iterable[Head], rows: Iterable[tuple[str, Mappi
     Raises:
         StoreError: it cannot be written.
     """
-    unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
+        with replacing(path) as file:
             first = {"steelyard log": 1, "heads": [str(head) for head in heads]}
-            file.write(json.dumps(first) + "\n")
+            file.write(json.dumps(first).encode() + b"\n")
             for log, row in rows:
-                file.write(json.dumps({"log": log, **row}, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+                file.write(json.dumps({"log": log, **row}, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
         raise StoreError(f"{path}: the log could not be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def verify_log(path: str | Path, expect: Iterable[Head] = ()) -> Verified:

@@ -7,7 +7,6 @@ stored without loss stays without loss; a JPEG becomes a JPEG of high quality. T
 from __future__ import annotations
 
 import io
-import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Literal
 
 from PIL import Image
 
+from steelyard.files import write_atomically
 from steelyard.images.catalog import Catalog
 
 __all__ = ["Pictures", "Size"]
@@ -66,7 +66,8 @@ class Pictures:
         id = self.catalog.ids[row]
         path = self.folder / id[:2] / f"{id}-{THUMB}.webp"
         try:
-            return path.read_bytes(), "image/webp"
+            if kept := path.read_bytes():  # after a power cut it may be empty
+                return kept, "image/webp"
         except OSError:
             pass
         image = Image.fromarray(self.catalog.read(row))
@@ -75,9 +76,9 @@ class Pictures:
         image.save(out, "WEBP", quality=82, method=2)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
-            part.write_bytes(out.getvalue())
-            part.replace(path)
+            write_atomically(
+                path, out.getvalue(), sync=False
+            )  # a page shows hundreds, and they are made again
         except OSError:
             pass  # a full or read-only disk costs speed, not pictures
         return out.getvalue(), "image/webp"
