@@ -19,7 +19,7 @@ from steelyard.errors import ConfigError
 from steelyard.progress import Progress
 
 if TYPE_CHECKING:
-    from steelyard.annotators import Annotator
+    from steelyard.annotators import VirtualAnnotator
     from steelyard.config import AskConfig, RankerConfig
     from steelyard.images.synthetic import SyntheticImages
     from steelyard.study import Study
@@ -236,7 +236,7 @@ class _Race:
         features: NDArray[np.floating],
         unseen: NDArray[np.floating],
         test: SyntheticImages,
-        annotator: Annotator,
+        annotator: VirtualAnnotator,
         ranker: RankerConfig,
         ask: AskConfig,
         seed: int,
@@ -301,7 +301,7 @@ def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, pr
     )
 
 
-def _play(study: Study, annotator: Annotator) -> None:
+def _play(study: Study, annotator: VirtualAnnotator) -> None:
     """A few rounds in the study itself, so that its page has something to show."""
     for _ in range(_STUDY_ROUNDS):
         study.propose(max(2, round(study.config.ask.round_share * len(study.catalog))))

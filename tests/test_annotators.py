@@ -1,3 +1,5 @@
+"""Virtual annotators answer as they say they do."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,18 +9,18 @@ import pytest
 from scipy.special import expit
 
 from steelyard.annotators import (
-    Annotator,
     NoisyAnnotator,
     PerfectAnnotator,
     ReplayAnnotator,
     SideBiasedAnnotator,
     TieProneAnnotator,
     TiringAnnotator,
+    VirtualAnnotator,
     annotator_names,
     make_annotator,
-    parse_annotator,
 )
 from steelyard.errors import ConfigError, PairError
+from steelyard.options import parse_options
 
 MANY = np.tile([[0, 1]], (20_000, 1))
 
@@ -47,7 +49,7 @@ def test_perfect_follows_the_grades_and_swapping_a_pair_mirrors_the_answer() -> 
      TieProneAnnotator([0.0, np.nan], scale=0.0), TiringAnnotator(PerfectAnnotator([0.0, np.nan])),
      SideBiasedAnnotator(PerfectAnnotator([0.0, np.nan]), strength=1.0), ReplayAnnotator([(0, 2)], [1.0])],
 )  # fmt: skip
-def test_an_image_of_unknown_severity_cannot_be_judged(annotator: Annotator) -> None:
+def test_an_image_of_unknown_severity_cannot_be_judged(annotator: VirtualAnnotator) -> None:
     assert np.isnan(annotator.answer([(0, 1), (1, 0)], np.random.default_rng(0))).all()
 
 
@@ -197,12 +199,12 @@ def test_annotators_by_name_answer_the_same_with_the_same_seed(name: str) -> Non
         ("noisey", "unknown annotator 'noisey' – did you mean 'noisy'"),
         ("noisy:sclae=1", "no option 'sclae'; it knows scale, lapse"),
         ("tiring:side=left", "no option 'side'; it knows stamina"),
-        ("noisy:scale", "'scale' in annotator 'noisy:scale' is no option"),
+        ("noisy:scale", "'scale' in 'noisy:scale' is no option"),
     ],
 )
 def test_unknown_names_and_options_are_said(spec: str, message: str) -> None:
     def make() -> None:
-        name, options = parse_annotator(spec)
+        name, options = parse_options(spec)
         make_annotator(name, [0, 1], **options)
 
     with pytest.raises(ConfigError, match=message):
@@ -210,8 +212,8 @@ def test_unknown_names_and_options_are_said(spec: str, message: str) -> None:
 
 
 def test_options_stand_after_colons() -> None:
-    assert parse_annotator("perfect") == ("perfect", {})
-    assert parse_annotator("side_biased:side=right:strength=0.2") == (
+    assert parse_options("perfect") == ("perfect", {})
+    assert parse_options("side_biased:side=right:strength=0.2") == (
         "side_biased",
         {"side": "right", "strength": 0.2},
     )

@@ -15,9 +15,9 @@ from steelyard.pairs import PairSet
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Choice", "Role", "Strategy", "check_request"]
+__all__ = ["Choice", "PairRole", "Strategy", "check_request"]
 
-Role = Literal["chosen", "random", "repeat"]
+PairRole = Literal["chosen", "random", "repeat"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,12 @@ class Choice:
     pairs: NDArray[np.int64]
     scores: NDArray[np.float64]
     reasons: list[str]
-    roles: list[Role] = field(default_factory=list)
+    roles: list[PairRole] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         pairs = np.asarray(self.pairs, dtype=np.int64).reshape(-1, 2)
         scores = np.asarray(self.scores, dtype=np.float64).reshape(-1)
-        roles: list[Role] = list(self.roles) or ["chosen"] * len(pairs)
+        roles: list[PairRole] = list(self.roles) or ["chosen"] * len(pairs)
         if not len(pairs) == len(scores) == len(self.reasons) == len(roles):
             raise AcquireError(
                 f"a choice has one score, one reason and one role a pair: there are {len(pairs)} pairs, "

@@ -219,9 +219,10 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Let a virtual annotator, who knows the grades, answer the pairs that are up: for trials without people."""
-    from steelyard.annotators import make_annotator, parse_annotator
+    from steelyard.annotators import make_annotator
+    from steelyard.options import parse_options
 
-    name, options = parse_annotator(annotator)
+    name, options = parse_options(annotator)
     with opened_study(study) as opened:
         grades = opened.known_grades()
         if (grades < 0).any():

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from steelyard.config import Preset, RankerConfig, ranker_preset
 from steelyard.errors import ConfigError, did_you_mean
+from steelyard.options import parse_options
 
 if TYPE_CHECKING:
-    from steelyard.annotators import Annotator
+    from steelyard.annotators import VirtualAnnotator
 
 __all__ = ["ExperimentConfig", "Method", "parse_method"]
 
@@ -110,15 +111,15 @@ class ExperimentConfig:
         start = {"backbone": "none"} if self.features and self.preset == "quick" else {}
         return ranker_preset(self.preset, **{**start, "draws": self.draws, **self.ranker, **changes})
 
-    def make_annotator(self, grades: ArrayLike) -> Annotator:
+    def make_annotator(self, grades: ArrayLike) -> VirtualAnnotator:
         """Somebody rested who answers from the grades of all images."""
         if self.annotator == "perfect":
             from steelyard.annotators import PerfectAnnotator
 
             return PerfectAnnotator(grades)
-        from steelyard.annotators import make_annotator, parse_annotator
+        from steelyard.annotators import make_annotator
 
-        name, options = parse_annotator(self.annotator)
+        name, options = parse_options(self.annotator)
         return make_annotator(name, grades, **options)
 
     def the_folds(self) -> tuple[int, ...]:
@@ -213,33 +214,3 @@ def _check_name(name: str) -> None:
         get_strategy(name)
     except AcquireError as error:
         raise ConfigError(f"{error}; methods without rounds are {', '.join(SINGLE)}") from None
-
-
-def parse_options(spec: str) -> tuple[str, dict[str, Any]]:
-    """`name:key=value:…` → name and options; numbers and true/false become what they look like.
-
-    >>> parse_options("epig:start=spread:r=5")
-    ('epig', {'start': 'spread', 'r': 5})
-
-    Raises:
-        ConfigError: a part is no key=value.
-    """
-    name, *parts = spec.split(":")
-    options: dict[str, Any] = {}
-    for part in parts:
-        key, equals, value = part.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"'{part}' in '{spec}' is no option; options look like start=spread")
-        options[key] = _value(value)
-    return name, options
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

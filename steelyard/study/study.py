@@ -37,7 +37,7 @@ from steelyard.study.scores import grade_table, score_table, spread_over_scores,
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steelyard.annotators import Annotator
+    from steelyard.annotators import VirtualAnnotator
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.model import Ranker
     from steelyard.ranker.posterior import Posterior
@@ -294,7 +294,7 @@ class Study:
             for p, id in zip(new, ids, strict=True)
         ]
 
-    def simulate(self, annotator: Annotator, n: int | None = None, *, name: str = "virtual") -> int:
+    def simulate(self, annotator: VirtualAnnotator, n: int | None = None, *, name: str = "virtual") -> int:
         """Let a virtual annotator answer the pairs that are up, for trials without people.
 
         Args:
