@@ -7,6 +7,7 @@ uniformly and marked as reserved. For the convex head each reserved answer is pr
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
 
 _ENOUGH = 30  # reserved answers below which an estimate says next to nothing
 _PLATEAU = 0.01
+_Z95 = 1.959963984540054  # 95% of the normal distribution are within so many standard deviations
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,10 @@ def estimate_accuracy(differences: ArrayLike, answers: ArrayLike) -> tuple[float
 
 def share_interval(share: float, n: int) -> tuple[float, float]:
     """The 95% interval (Wilson) of a share of n."""
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(share * n, n, alpha=0.05, method="wilson")
-    return float(low), float(high)
+    z2 = _Z95**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def random_curve(

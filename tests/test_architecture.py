@@ -71,7 +71,7 @@ def loaded_after(statement: str) -> set[str]:
         ("import steelyard", {"torch", "pandas", "numpy", "matplotlib", "sklearn", "sqlalchemy", "pyarrow"}),
         (
             "import steelyard.cli",
-            {"torch", "pandas", "matplotlib", "sklearn", "sqlalchemy", "monai", "fastapi"},
+            {"torch", "pandas", "matplotlib", "sklearn", "sqlalchemy", "lightning_fabric", "fastapi"},
         ),
         ("import steelyard.store.store", {"torch", "pandas"}),
         ("import steelyard.ranker.posterior, steelyard.ranker.convex", {"torch"}),

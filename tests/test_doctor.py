@@ -22,7 +22,7 @@ def test_what_is_missing_comes_with_a_remedy(tmp_path: Path, monkeypatch: pytest
     find, version = importlib.util.find_spec, importlib.metadata.version
 
     def no_version(name: str) -> str:
-        if name == "monai":
+        if name == "safetensors":
             raise importlib.metadata.PackageNotFoundError(name)
         return version(name)
 
@@ -31,6 +31,6 @@ def test_what_is_missing_comes_with_a_remedy(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1e6))
     found = {f.what: f for f in doctor.examine(tmp_path / "not" / "yet")}
     assert (found["ray"].state, found["ray"].remedy) == ("missing", "pip install 'steelyard[ray]'")
-    assert (found["monai"].state, found["monai"].remedy) == ("problem", "pip install steelyard")
+    assert (found["safetensors"].state, found["safetensors"].remedy) == ("problem", "pip install steelyard")
     assert found["disk"].state == "problem"
     assert found["study folder"].state == "problem"

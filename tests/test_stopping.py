@@ -8,7 +8,13 @@ import pytest
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.reduction import Reduction
-from steelyard.stopping import advise, estimate_accuracy, left_out_differences, random_curve
+from steelyard.stopping import (
+    advise,
+    estimate_accuracy,
+    left_out_differences,
+    random_curve,
+    share_interval,
+)
 
 
 @pytest.mark.parametrize("ties", ["half", "rao_kupper"])
@@ -50,6 +56,17 @@ def test_accuracy_leaves_ties_out_and_has_wilsons_interval() -> None:
     half = z / (1 + z * z / 4) * np.sqrt(0.625 * 0.375 / 4 + z * z / 64)
     assert (low, high) == pytest.approx((centre - half, centre + half), abs=1e-5)
     assert estimate_accuracy([], [])[3] == 0
+
+
+def test_the_interval_of_a_share_is_statsmodels() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
+    for n in (1, 2, 7, 30, 1000):
+        for right in np.arange(0, n + 0.5, 0.5 if n < 30 else n / 20):  # equal scores count half
+            expected = proportion_confint(right, n, method="wilson")
+            low, high = share_interval(right / n, n)
+            assert (low, high) == pytest.approx(expected, abs=1e-12)
+            assert 0 <= low < high <= 1
 
 
 def test_random_pairs_alone_give_the_accuracy_that_new_pairs_confirm() -> None:

@@ -60,7 +60,7 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     Raises:
         ExperimentError: shapes differ.
     """
-    from statsmodels.stats.contingency_tables import mcnemar as test
+    from scipy.special import bdtr, erfc
 
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
@@ -69,26 +69,29 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
         )
     right_a, right_b = a > 0.5, b > 0.5
     only_a, only_b = int((right_a & ~right_b).sum()), int((~right_a & right_b).sum())
-    if only_a + only_b == 0:
+    discordant = only_a + only_b
+    if discordant == 0:
         return McNemar(0, 0, 1.0)
-    table = [[int((right_a & right_b).sum()), only_a], [only_b, int((~right_a & ~right_b).sum())]]
-    result = test(table, exact=only_a + only_b < 25, correction=True)
-    return McNemar(only_a, only_b, float(result.pvalue))
+    if discordant < 25:  # both tails of the binomial with a chance of one half, which are equally heavy
+        p_value = min(1.0, 2 * float(bdtr(min(only_a, only_b), discordant, 0.5)))
+    else:
+        chi_square = (abs(only_a - only_b) - 1) ** 2 / discordant
+        p_value = float(erfc(np.sqrt(chi_square / 2)))  # its upper tail with one degree of freedom
+    return McNemar(only_a, only_b, p_value)
 
 
 def holm(p_values: ArrayLike, *, level: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Holm's step-down correction.
 
     Returns:
-        Corrected p-values and whether each is below `level`, both of shape (m,).
+        Corrected p-values and whether each is at most `level`, both of shape (m,).
     """
-    from statsmodels.stats.multitest import multipletests
-
     p = np.asarray(p_values, dtype=np.float64)
-    if not p.size:
-        return p, np.empty(0, dtype=bool)
-    rejected, corrected, _, _ = multipletests(p, alpha=level, method="holm")
-    return np.asarray(corrected, dtype=np.float64), np.asarray(rejected, dtype=bool)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    # The smallest counts m times, the next m − 1 times, …, and none less than the one before.
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return corrected, corrected <= level
 
 
 def against(

