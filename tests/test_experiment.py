@@ -18,7 +18,6 @@ from PIL import Image
 
 from steelyard.errors import ConfigError, ExperimentError
 from steelyard.experiment import ExperimentConfig, run_experiment
-from steelyard.experiment import learner as learning
 from steelyard.experiment.cell import Cell, check_leaks, run_cell
 from steelyard.experiment.config import parse_method
 from steelyard.experiment.data import ExperimentData, load_data
@@ -443,12 +442,14 @@ def test_test_images_change_nothing_that_is_learnt_or_asked(
 def test_a_planted_leak_into_the_reduction_is_noticed(
     matrix: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = learning._pool_reduction
+    from steelyard.ranker.reduction import Reduction
 
-    def leaky(data: ExperimentData, split: Any, config: Any) -> Any:
-        return honest(data, replace(split, train=np.arange(len(data))), config)
+    honest = Reduction.fit.__func__  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(learning, "_pool_reduction", leaky)
+    def leaky(cls: Any, features: Any, *, pool: Any, **settings: Any) -> Any:
+        return honest(cls, features, pool=None, **settings)
+
+    monkeypatch.setattr(Reduction, "fit", classmethod(leaky))
     assert trace(matrix, tmp_path, "ubs", disturb=False) != trace(matrix, tmp_path, "ubs", disturb=True)
 
 

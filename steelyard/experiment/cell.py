@@ -18,8 +18,9 @@ from steelyard.errors import ExperimentError
 from steelyard.evaluate.accuracy import TestPairs, accuracy, correct, draw_test_pairs, neighbor_names
 from steelyard.evaluate.classification import classification
 from steelyard.experiment.config import ExperimentConfig, Method, parse_method
+from steelyard.experiment.conventional import classify_conventionally
 from steelyard.experiment.data import ExperimentData
-from steelyard.experiment.learner import classify_conventionally, make_learner
+from steelyard.experiment.learner import make_learner
 from steelyard.pairs import PairSet, form_pairs
 from steelyard.ranker.posterior import Posterior
 from steelyard.splits import Split, check_split

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from steelyard.errors import RankerError
 from steelyard.files import write_atomically
 
-__all__ = ["FORMAT", "Arrays", "Checkpoint", "exists", "fill", "fingerprint_of", "load", "save"]
+__all__ = ["FORMAT", "Arrays", "Checkpoint", "exists", "fill", "fingerprint_of", "load", "save", "save_model"]
 
 Arrays = dict[str, NDArray[np.generic]]
-FORMAT = 1
+FORMAT = 2  # 1 was 0.1's: networks without scaling and covariance
 _MANIFEST = "checkpoint.json"
 
 
@@ -102,6 +102,13 @@ def save(
     for old in folder.glob("*.safetensors"):
         if old.name not in files.values():
             old.unlink(missing_ok=True)
+
+
+def save_model(folder: Path, arrays: Mapping[str, Any], *, config: Any, extra: Mapping[str, Any]) -> None:
+    """Write a finished model: arrays, settings, and what else is needed to score images with it."""
+    from steelyard import __version__
+
+    save(folder, dict(arrays), config=config, fingerprint="", version=__version__, extra=extra)
 
 
 def exists(folder: Path) -> bool:

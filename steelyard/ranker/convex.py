@@ -19,8 +19,9 @@ from scipy import linalg, optimize
 from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
+from steelyard.ranker.blocks import gather
 from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
-from steelyard.ranker.posterior import Posterior, gather
+from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.reduction import Kernel, Reduction
 
 __all__ = ["ConvexHead", "Ties"]

@@ -61,9 +61,8 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         config_: the settings that were used.
-        ranker_: the fitted ranker.
+        ranker_: the fitted ranker; it standardises features by itself.
         n_features_in_: number of features of a row (rows only).
-        center_, scale_: by which features are standardised for a network head.
     """
 
     def __init__(
@@ -104,14 +103,10 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             RankerError: bad arrays; also a ValueError.
             ConfigError: a setting that does not exist.
         """
-        from steelyard.ranker.model import fit_ranker
+        from steelyard.ranker.learner import Learner
 
         self.config_ = self._config(multitask=grades is not None)
         inputs = self._inputs(X, reset=True)
-        if self._needs_scaling():
-            self.center_, deviation = inputs.mean(axis=0), inputs.std(axis=0)
-            self.scale_ = np.where(deviation > 0, deviation, 1.0)
-            inputs = self._scaled(inputs)
         known = None
         if grades is not None:
             known = np.asarray(grades, dtype=np.float64)
@@ -121,9 +116,8 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             np.asarray(answers, dtype=np.float64).reshape(-1),
         )
         try:
-            self.ranker_ = fit_ranker(
-                inputs, index, given, config=self.config_, seed=int(self.random_state), grades=known
-            )
+            learner = Learner(self.config_, inputs, seed=int(self.random_state))
+            self.ranker_ = learner.fit(index, given, grades=known)
         except RankerError as error:
             raise InvalidInput(str(error)) from error
         return self
@@ -143,8 +137,8 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
         except NotFittedError as error:
             raise NotFitted(str(error)) from None
-        inputs = self._inputs(X, reset=False)
-        return self.ranker_.posterior(self._scaled(inputs) if self._needs_scaling() else inputs)
+        posterior: Posterior = self.ranker_.posterior(self._inputs(X, reset=False))
+        return posterior
 
     def score(self, X: ArrayLike, pairs: ArrayLike, answers: ArrayLike) -> float:
         """Share of decided pairs that the scores order as answered; ties are left out, equal scores count one half.
@@ -165,15 +159,6 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
         gap = scores[index[decided, 0]] - scores[index[decided, 1]]
         return float(np.mean((np.sign(gap) * np.sign(given[decided] - 0.5) + 1) / 2))
 
-    def _needs_scaling(self) -> bool:
-        """A network learns poorly from features of very different scales; the convex head standardises by itself."""
-        from steelyard.ranker.model import input_kind
-
-        return bool(self.config_.head == "mlp" and input_kind(self.config_) == "features")
-
-    def _scaled(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        return np.asarray((rows - self.center_) / self.scale_, dtype=np.float32)
-
     def _config(self, multitask: bool) -> RankerConfig:
         names = ("head", "components", "kernel", "ties", "posterior")
         chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -192,14 +177,6 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
                 f"the preset {self.preset!r} takes pictures: uint8 of the shape (N, height, width, 3), not {pictures.dtype} of "
                 f"{pictures.shape}; for feature rows use preset='features'"
             )
-        from steelyard.ranker.model import input_kind, picture_inputs
+        from steelyard.ranker.inputs import read_inputs
 
-        cache = None if self.cache is None else Path(self.cache)
-        if input_kind(config) != "features":
-            return picture_inputs(pictures, config, cache=cache)
-        from steelyard.ranker.features import extract
-
-        return extract(
-            pictures, backbone=config.backbone, image_size=config.image_size, weights=config.weights,
-            threads=config.threads, cache=cache,
-        )  # fmt: skip
+        return read_inputs(pictures, config, cache=None if self.cache is None else Path(self.cache))

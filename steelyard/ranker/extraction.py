@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,6 +63,7 @@ def rows_of(
         ImageError: a picture of the catalog that cannot be read.
     """
     from steelyard.images.decode import resize
+    from steelyard.ranker.device import cpu_threads
 
     read = _reader(source)
 
@@ -74,7 +74,7 @@ def rows_of(
         ]
         return np.concatenate(parts)
 
-    with _threads(threads):
+    with cpu_threads(threads):
         if cache is not None:
             return _cached(source, compute, cache, row_shape, settings, batch, progress)
         found = np.empty((len(source), *row_shape), dtype=np.float32)
@@ -137,16 +137,3 @@ def _reader(source: Any) -> Callable[[int], NDArray[np.uint8]]:
                 f"picture {k} is {picture.dtype} of {picture.shape}; expected uint8 RGB (height, width, 3)"
             )
     return lambda row: source[row]
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -36,6 +36,7 @@ def extract(
     cache: Path | None = None,
     batch: int = 16,
     weights: str = "",
+    device: str = "auto",
     threads: int = 0,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
@@ -48,7 +49,8 @@ def extract(
         flips: average over the four mirror images; costs four passes instead of one.
         cache: folder that keeps the rows, by content and settings; None computes them anew.
         batch: images a pass.
-        weights: file of pretrained weights, as for `backbones.build`.
+        weights: file of pretrained weights, as for `backbones.build`; `none` takes random ones, the same every time.
+        device: where to compute, as `device.device_of` reads it.
         threads: CPU threads while extracting; 0 leaves the default.
         progress: told how many images are done.
 
@@ -59,13 +61,13 @@ def extract(
     from steelyard.ranker.backbones import DOWNLOAD, pixels_of
 
     side = image_size or pixels_of(backbone).size
-    device = _extractor(backbone, weights, side, flips)
+    extractor = _extractor(backbone, weights, side, flips, device)
     settings = {
         "what": "features", "recipe": _RECIPE, "backbone": backbone, "size": side, "flips": flips,
         "weights": "" if weights == DOWNLOAD else weights,  # the same file, whoever brought it
     }  # fmt: skip
     return rows_of(
-        source, device.rows, side=side, row_shape=(device.width,), settings=settings, cache=cache, batch=batch,
+        source, extractor.rows, side=side, row_shape=(extractor.width,), settings=settings, cache=cache, batch=batch,
         threads=threads, progress=progress,
     )  # fmt: skip
 
@@ -73,16 +75,20 @@ def extract(
 class _Extractor:
     """A frozen backbone that hands out what its blocks saw."""
 
-    def __init__(self, backbone: str, weights: str, side: int, flips: bool) -> None:
+    def __init__(self, backbone: str, weights: str, side: int, flips: bool, device: str) -> None:
         import torch
 
         from steelyard.ranker.backbones import build, pixels_of
+        from steelyard.ranker.device import device_of
         from steelyard.ranker.trunk import streamline
 
-        stages, _ = build(backbone, weights=weights, image_size=side)
+        self.device = device_of(device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # random weights have to be the same when the next image comes
+            stages, _ = build(backbone, weights=weights, image_size=side)
         stages = stages.eval().requires_grad_(False)
         streamline(stages, backbone)
-        self.stages = stages.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.stages = stages.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.telling = _blocks(stages)
         self.pixels, self.flips = pixels_of(backbone), flips
         self.width = self.rows(np.zeros((1, side, side, 3), dtype=np.uint8)).shape[1]
@@ -92,11 +98,11 @@ class _Extractor:
         import torch
 
         with torch.inference_mode():
-            x = self.pixels.normalise(torch.from_numpy(np.ascontiguousarray(images)))
+            x = self.pixels.normalise(torch.from_numpy(np.ascontiguousarray(images)).to(self.device))
             # Height is dimension 2, width 3.
             views = [x, x.flip(3), x.flip(2), x.flip(2, 3)] if self.flips else [x]
             mean = sum(self._averages(view) for view in views) / len(views)
-            return np.asarray(mean.numpy(), dtype=np.float32)  # type: ignore[union-attr]
+            return np.asarray(mean.cpu().numpy(), dtype=np.float32)  # type: ignore[union-attr]
 
     def _averages(self, x: torch.Tensor) -> torch.Tensor:
         """Averages over the positions behind every block, shape (B, D)."""
@@ -124,6 +130,6 @@ def _blocks(stages: nn.Sequential) -> set[int]:
 
 
 @lru_cache(maxsize=2)
-def _extractor(backbone: str, weights: str, side: int, flips: bool) -> _Extractor:
+def _extractor(backbone: str, weights: str, side: int, flips: bool, device: str) -> _Extractor:
     """Kept for the next picture: making the network takes longer than a few pictures do."""
-    return _Extractor(backbone, weights, side, flips)
+    return _Extractor(backbone, weights, side, flips, device)

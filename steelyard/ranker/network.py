@@ -21,6 +21,7 @@ from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
 from steelyard.ranker.backbones import Pixels, build, pixels_of
 from steelyard.ranker.dropout import bayesian, masked_layers
+from steelyard.ranker.scaling import Scaling
 from steelyard.ranker.trunk import cut, streamline
 
 __all__ = ["Network", "build_network"]
@@ -37,6 +38,7 @@ class Network(nn.Module):
         pixels: how pixels are normalised; None for activations and feature rows.
         channels: of the activations that a trained tail is given, 0 for pixels and feature rows.
         outputs: 1 for a score, the number of grades for the compared classification.
+        scaling: how feature rows are standardised; None leaves them as they are.
     """
 
     def __init__(
@@ -59,10 +61,17 @@ class Network(nn.Module):
         self.pixels, self.channels, self.outputs = pixels, channels, outputs
         self.raw_tau = nn.Parameter(torch.tensor(0.0)) if learn_ties else None
         self.frozen = False
+        self.scaling: Scaling | None = None
 
     def chain(self) -> list[nn.Module]:
         """All stages in order."""
         return [*self.backbone, *self.head, self.last]
+
+    @property
+    def width(self) -> int:
+        """Length of the feature rows it takes, 0 for pixels and activations."""
+        first = self.chain()[0]
+        return first.in_features if isinstance(first, nn.Linear) else 0
 
     def deterministic_stages(self) -> int:
         """How many stages come before the first dropout."""
@@ -124,6 +133,8 @@ class Network(nn.Module):
         Raises:
             RankerError: the shape or type does not fit the network.
         """
+        if self.pixels is None and not self.channels:
+            batch = self._standardised(batch)
         # torch has no read-only tensors: a memory map is copied, which is when it is read; what is writable is not.
         tensor = (
             batch
@@ -139,16 +150,21 @@ class Network(nn.Module):
                 )
             return tensor.to(torch.float32).permute(0, 3, 1, 2)
         if self.pixels is None:
-            if tensor.dim() != 2:
-                raise RankerError(
-                    f"this network takes feature rows of shape (B, D), not {tuple(tensor.shape)}"
-                )
             return tensor.to(torch.float32)
         if tensor.dim() != 4 or tensor.shape[-1] != 3 or tensor.dtype != torch.uint8:
             raise RankerError(
                 f"this network takes images of shape (B, H, W, 3) as uint8, not {tuple(tensor.shape)} as {tensor.dtype}"
             )
         return self.pixels.normalise(tensor)
+
+    def _standardised(self, rows: NDArray[np.generic] | Tensor) -> NDArray[np.generic] | Tensor:
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise RankerError(
+                f"this network takes feature rows of shape (B, {self.width}), not {tuple(rows.shape)}"
+            )
+        if self.scaling is None:
+            return rows
+        return self.scaling.apply(rows.cpu().numpy() if isinstance(rows, Tensor) else rows)
 
     @property
     def tau(self) -> Tensor | None:

@@ -12,9 +12,8 @@ computed until it is asked for; then in blocks, so that the rows may be a memory
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
+from steelyard.ranker.blocks import blocks
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
 
-__all__ = ["Kind", "Posterior", "blocks", "gather"]
+__all__ = ["Kind", "Posterior"]
 
 Kind = Literal["draws", "closed_form", "laplace"]
 
-_PIECE = 256  # rows of a memory map read at a time, where they lie apart
 _BLOCK = 1 << 20  # numbers a block: 8 MB in float64, small enough to stay near the processor
 
 
@@ -361,33 +360,6 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.kind}, {len(self)} images, {len(self.weights_D)} weights)"
-
-
-def blocks(rows: NDArray[Any], numbers: int) -> Iterator[slice]:
-    """Slices of so many numbers each; what was read of a memory map is given back to the system after each."""
-    step = max(1, numbers // max(1, rows.shape[1]))
-    for start in range(0, len(rows), step):
-        yield slice(start, start + step)
-        _give_back(rows)
-
-
-def gather(rows: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
-    """`rows[index]`, in pieces where the rows are a memory map: the system may map megabytes around each row that is read."""
-    if getattr(rows, "_mmap", None) is None:
-        return np.asarray(rows[index])
-    taken = np.empty((len(index), *rows.shape[1:]), dtype=rows.dtype)
-    for start in range(0, len(index), _PIECE):
-        taken[start : start + _PIECE] = rows[index[start : start + _PIECE]]
-        _give_back(rows)
-    return taken
-
-
-def _give_back(rows: NDArray[Any]) -> None:
-    """Drop the pages of a memory map from our memory; they stay in the system's cache."""
-    mapped = getattr(rows, "_mmap", None)
-    # Of a copy-on-write map this would drop what was written.
-    if mapped is not None and getattr(rows, "mode", "") != "c" and hasattr(mapped, "madvise"):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _climb(mean: float, spread: float, answer: float, tau: float) -> float:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from steelyard.arrays import Floats
+from steelyard.arrays import Floats, Rows
 from steelyard.errors import RankerError
-from steelyard.ranker.posterior import blocks, gather
+from steelyard.ranker.blocks import blocks, check_finite, gather
 
 __all__ = ["Kernel", "Reduction"]
 
@@ -51,6 +51,7 @@ class Reduction:
         cls,
         features_N_F: NDArray[np.floating],
         *,
+        pool: Rows | None = None,
         components: int = 128,
         whitening: float = 0.0,
         kernel: Kernel = "none",
@@ -59,7 +60,8 @@ class Reduction:
         """Learn the map from the features of all images.
 
         Args:
-            features_N_F: raw features of the pool, shape (N, F); may be a memory map.
+            features_N_F: raw features, shape (N, F); may be a memory map.
+            pool: rows to learn from; None is all.
             components: principal axes kept, at the most.
             whitening: 0 keeps the variances of the principal components, 1 makes them equal.
             kernel: `rbf` appends a Gaussian kernel (Nyström, median width) to the linear map.
@@ -74,11 +76,14 @@ class Reduction:
             )
         if components < 1:
             raise RankerError(f"components is 1 or more, not {components}")
-        n = len(features_N_F)
+        rows = np.arange(len(features_N_F)) if pool is None else pool
+        n = len(rows)
+        if n == 0:
+            raise RankerError("there is no image to learn from; a pool holds at least one")
         rng = np.random.default_rng(seed)
-        chosen = np.sort(rng.choice(n, _ROWS, replace=False)) if n > _ROWS else np.arange(n)
+        chosen = rows[np.sort(rng.choice(n, _ROWS, replace=False))] if n > _ROWS else rows
         x = np.array(gather(features_N_F, chosen), dtype=np.float64)  # a copy: it is centred in place
-        _check_finite(x)
+        check_finite(x, chosen)
         center = x.mean(axis=0)
         x -= center
         deviation = np.sqrt(np.mean(np.square(x), axis=0))
@@ -117,7 +122,7 @@ class Reduction:
         reduced = np.empty((len(rows), self.size), dtype=np.float32)
         for part in blocks(rows, _BLOCK):
             block = np.asarray(rows[part], dtype=np.float64)
-            _check_finite(block, part.start)
+            check_finite(block, range(len(rows))[part])
             linear = (block - self.center_F) * self.scale_F @ self.basis_F_K
             out = reduced[part]
             out[:, : linear.shape[1]] = linear
@@ -201,11 +206,3 @@ def _length(rows: Floats) -> float:
 def _squared_distances(a: Floats, b: Floats) -> Floats:
     gaps = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2.0 * (a @ b.T)
     return np.asarray(np.maximum(gaps, 0.0), dtype=np.float64)
-
-
-def _check_finite(rows: Floats, start: int = 0) -> None:
-    if not np.isfinite(rows).all():
-        where = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise RankerError(
-            f"image {where} has a feature that is not finite; leave it out or compute its features anew"
-        )

@@ -21,6 +21,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from steelyard.errors import RankerError
 from steelyard.ranker.backbones import DOWNLOAD, build, pixels_of
+from steelyard.ranker.device import device_of
 from steelyard.ranker.extraction import Source, rows_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def activations(
     weights: str = "",
     cache: Path | None = None,
     batch: int = 16,
+    device: str = "auto",
     threads: int = 0,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
@@ -53,6 +55,7 @@ def activations(
         weights: file of pretrained weights, as for `backbones.build`; `none` takes random ones, the same every time.
         cache: folder that keeps them, by content and settings; None computes them anew.
         batch: images a pass.
+        device: where to compute, as `device.device_of` reads it.
         threads: CPU threads meanwhile; 0 leaves the default.
         progress: told how many images are done.
 
@@ -61,7 +64,7 @@ def activations(
         ImageError: a picture of the catalog that cannot be read.
     """
     side = image_size or pixels_of(backbone).size
-    trunk = _trunk(backbone, weights, side, trained_stages)
+    trunk = _trunk(backbone, weights, side, trained_stages, device)
     settings = {
         "what": "activations", "recipe": _RECIPE, "backbone": backbone, "size": side, "frozen": trunk.length,
         "weights": "" if weights == DOWNLOAD else weights,  # the same file, whoever brought it
@@ -128,28 +131,32 @@ def _streamline(module: nn.Module) -> None:
 class _Trunk:
     """Frozen stages, in evaluation mode and without dropout."""
 
-    def __init__(self, backbone: str, weights: str, side: int, trained: int) -> None:
+    def __init__(self, backbone: str, weights: str, side: int, trained: int, device: str) -> None:
+        self.device = device_of(device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # random weights have to be the same when the next image comes
             stages = build(backbone, weights=weights, image_size=side)[0]
         trunk = cut(stages, trained, backbone)[0]
         self.length = len(trunk)
         streamline(trunk.eval(), backbone)
-        self.stages = trunk.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        trunk = trunk.eval().requires_grad_(False)
+        self.stages = trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.pixels = pixels_of(backbone)
         self.shape = self.rows(np.zeros((1, side, side, 3), dtype=np.uint8)).shape[1:]
 
     def rows(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Activations of pictures of one size, (B, H, W, C): channels last, as convolutions on CPU like them."""
         with torch.inference_mode():
-            x = self.stages(self.pixels.normalise(torch.from_numpy(np.ascontiguousarray(images))))
-            return np.asarray(x.permute(0, 2, 3, 1).contiguous().numpy(), dtype=np.float32)
+            x = self.stages(
+                self.pixels.normalise(torch.from_numpy(np.ascontiguousarray(images)).to(self.device))
+            )
+            return np.asarray(x.permute(0, 2, 3, 1).contiguous().cpu().numpy(), dtype=np.float32)
 
 
 @lru_cache(maxsize=2)
-def _trunk(backbone: str, weights: str, side: int, trained: int) -> _Trunk:
+def _trunk(backbone: str, weights: str, side: int, trained: int, device: str) -> _Trunk:
     """Kept for the next picture: making the network takes longer than a few pictures do."""
-    return _Trunk(backbone, weights, side, trained)
+    return _Trunk(backbone, weights, side, trained, device)
 
 
 def _has_weights(module: nn.Module) -> bool:

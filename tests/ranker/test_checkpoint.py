@@ -87,7 +87,7 @@ def test_other_data_newer_formats_and_damage_are_told_apart(tmp_path: Path) -> N
         checkpoint.load(tmp_path, fingerprint="beef")
     manifest = tmp_path / "checkpoint.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"format": 1', '"format": 99'))
+    manifest.write_text(text.replace('"format": 2', '"format": 99'))
     with pytest.raises(RankerError, match="format 99"):
         checkpoint.load(tmp_path)
     manifest.write_text(text[:50])

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(RankerError, match=r"\(6, 32, 32, 3\) as torch.float64"):
         network.prepare(images().astype(float))
     rows = build_network(ranker_preset("features", head="mlp"), seed=0, width=4)
-    with pytest.raises(RankerError, match=r"feature rows of shape \(B, D\)"):
+    with pytest.raises(RankerError, match=r"feature rows of shape \(B, 4\)"):
         rows.prepare(images())
     with pytest.raises(RankerError, match="give their width"):
         build_network(ranker_preset("features", head="mlp"), seed=0)

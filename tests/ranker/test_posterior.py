@@ -318,7 +318,7 @@ def numerical_hessian(function: object, at: np.ndarray, step: float = 1e-4) -> n
 def test_rows_of_a_memory_map_are_gathered_and_what_was_written_to_it_stays(
     tmp_path: Path, mode: str
 ) -> None:
-    from steelyard.ranker.posterior import blocks, gather
+    from steelyard.ranker.blocks import blocks, gather
 
     plain = np.random.default_rng(0).normal(size=(3000, 7)).astype(np.float32)
     np.save(tmp_path / "rows.npy", plain)

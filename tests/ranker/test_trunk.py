@@ -95,7 +95,7 @@ def test_the_trunk_does_not_learn_and_is_in_evaluation_mode(pictures: np.ndarray
     before = picture_inputs(pictures, config)
     fit_ranker(before, PAIRS, ANSWERS, config=config, seed=0)
     assert np.array_equal(picture_inputs(pictures, config), before)
-    stages = trunk._trunk("lite0", "", SIDE, 2).stages
+    stages = trunk._trunk("lite0", "", SIDE, 2, "auto").stages
     assert not any(p.requires_grad for p in stages.parameters())
     assert not any(m.training for m in stages.modules())
     assert not masked_layers(stages)
@@ -149,7 +149,7 @@ def test_activations_are_computed_once_per_image(
     def never(images: np.ndarray) -> np.ndarray:
         raise AssertionError("the trunk ran again")
 
-    monkeypatch.setattr(trunk._trunk("lite0", "", SIDE, 2), "rows", never)
+    monkeypatch.setattr(trunk._trunk("lite0", "", SIDE, 2, "auto"), "rows", never)
     for seed in range(2):
         inputs = ranker_inputs(catalog, config, cache=tmp_path)
         fit_ranker(inputs, PAIRS, ANSWERS, config=config, seed=seed).posterior(inputs)

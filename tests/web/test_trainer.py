@@ -168,7 +168,7 @@ def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pi
 
     catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(16))
     changes = {
-        "ranker": {"backbone": "small", "image_size": 32, "head": "convex"},
+        "ranker": {"backbone": "small", "image_size": 32},
         "ask": {"start": "random"},
     }
     with Study.create(tmp_path / "pixels", catalog, preset="small", **changes) as study:

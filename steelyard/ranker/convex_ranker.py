@@ -1,0 +1,95 @@
+"""The convex ranker: a reduction of features learnt from the pool, a convex head learnt from answers. numpy only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steelyard.arrays import Rows
+from steelyard.config import RankerConfig
+from steelyard.progress import Progress
+from steelyard.ranker import checkpoint
+from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.reduction import Reduction
+from steelyard.ranker.saved_config import saved_config
+
+if TYPE_CHECKING:
+    from steelyard.ranker.posterior import Posterior
+
+__all__ = ["ConvexLearner", "ConvexRanker"]
+
+
+@dataclass(frozen=True)
+class ConvexRanker:
+    """A fitted convex head as a `Ranker`."""
+
+    config: RankerConfig
+    head: ConvexHead
+
+    learns_reserved = True
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the fit."""
+        return {
+            "precision": self.head.precision,
+            "log_evidence": self.head.log_evidence,
+            "tau": self.head.tau,
+        }
+
+    def posterior(
+        self, inputs: NDArray[Any], *, rows: Rows | None = None, progress: Progress | None = None
+    ) -> Posterior:
+        """Laplace's posterior of the scores."""
+        return self.head.posterior(np.asarray(inputs) if rows is None else inputs[rows])
+
+    def save(self, folder: Path) -> None:
+        """Write weights, covariance, reduction and configuration."""
+        extra = {"kind": "convex", "ranker": asdict(self.config), "metrics": self.metrics}
+        checkpoint.save_model(folder, self.head.to_arrays(), config=self.config, extra=extra)
+
+    @classmethod
+    def from_checkpoint(cls, saved: checkpoint.Checkpoint) -> ConvexRanker:
+        """What `save` wrote."""
+        return cls(saved_config(saved.extra["ranker"]), ConvexHead.from_arrays(dict(saved.weights)))
+
+
+class ConvexLearner:
+    """Fits convex rankers on one set of features; the reduction is learnt once, from the pool, compared or not."""
+
+    def __init__(self, config: RankerConfig, inputs: NDArray[Any], pool: Rows | None) -> None:
+        self.config, self.inputs = config, inputs
+        self.reduction = Reduction.fit(
+            inputs, pool=pool, components=config.components, whitening=config.whitening, kernel=config.kernel
+        )
+
+    @cached_property
+    def rows(self) -> NDArray[np.float32]:
+        """Reduced features of all images, computed once for all fits."""
+        return self.reduction.transform(self.inputs)
+
+    def fit(
+        self, config: RankerConfig, pairs: ArrayLike, answers: ArrayLike, grades: ArrayLike | None
+    ) -> ConvexRanker:
+        """Fit on answered pairs."""
+        head = ConvexHead.fit(
+            self.inputs,
+            pairs,
+            answers,
+            reduction=self.reduction,
+            rows=self.rows,
+            ties=config.ties,
+            grades=grades,
+        )
+        return ConvexRanker(config, head)
+
+    def posterior(self, ranker: ConvexRanker, rows: Rows | None) -> Posterior:
+        """Of all images or of some rows; of a ranker of this learner from the rows that it keeps."""
+        if ranker.head.reduction is not self.reduction:
+            return ranker.posterior(self.inputs, rows=rows)
+        return ranker.head.posterior(rows=self.rows if rows is None else self.rows[rows])

@@ -1,0 +1,137 @@
+"""What a ranker sees of images: pixels, what the frozen stages make of them, or features.
+
+The one place that turns a catalog or pictures into a ranker's inputs, so that backbone, size, weights, device and threads
+mean the same for a study's images, for a folder that is scored and for a picture that somebody uploads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.config import RankerConfig
+from steelyard.errors import RankerError
+from steelyard.progress import Progress
+
+if TYPE_CHECKING:
+    from steelyard.images.catalog import Catalog
+
+__all__ = ["InputKind", "check_inputs", "coarse_rows", "input_kind", "read_inputs"]
+
+InputKind = Literal["pixels", "activations", "features"]
+Pictures = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+
+
+def input_kind(config: RankerConfig) -> InputKind:
+    """What the ranker learns from: pixels, what the frozen stages make of them, or features, frozen or the user's own."""
+    if config.trained_stages:
+        return "activations"
+    learnt = config.backbone in ("small", "densenet169") or config.backbone.startswith("timm:")
+    return "pixels" if learnt else "features"
+
+
+def read_inputs(
+    source: Catalog | Pictures,
+    config: RankerConfig,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> NDArray[Any]:
+    """What the ranker sees of a catalog or of pictures, computed once and cached.
+
+    Args:
+        source: a catalog, or pictures: uint8 of the shape (n, H, W, 3), or a sequence of (H, W, 3).
+        config: `backbone`, `trained_stages`, `image_size`, `weights`, `device` and `threads` are used.
+        cache: folder that keeps what was computed, by content and settings; None computes it anew.
+        progress: told how many images are done.
+
+    Returns:
+        Features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3) as uint8.
+
+    Raises:
+        RankerError: features are needed and there are images, or the other way round; or a backbone with too few stages.
+        ImageError: an image of the catalog that cannot be read.
+    """
+    catalog = _catalog(source)
+    if config.backbone == "none":
+        if catalog is None:
+            raise RankerError("this study compares feature rows; a picture has no place among them")
+        if catalog.features is None:
+            raise RankerError(
+                "backbone 'none' takes features, and this catalog has images; use --features, or the quick preset"
+            )
+        return np.asarray(catalog.features)
+    if catalog is not None and catalog.features is not None:
+        raise RankerError(
+            f"backbone '{config.backbone}' takes images, and this catalog has features; use the features preset"
+        )
+    kind = input_kind(config)
+    if kind == "pixels":
+        return _pixels(source, config.image_size or 224, cache, progress)
+    settings: dict[str, Any] = {
+        "backbone": config.backbone, "image_size": config.image_size, "weights": config.weights, "device": config.device,
+        "threads": config.threads, "cache": cache, "progress": progress,
+    }  # fmt: skip
+    if kind == "features":
+        from steelyard.ranker.features import extract
+
+        return extract(source, **settings)
+    from steelyard.ranker.trunk import activations
+
+    return activations(source, trained_stages=config.trained_stages, **settings)
+
+
+def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> InputKind:
+    """What these inputs are, if they are what the ranker takes.
+
+    Raises:
+        RankerError: they are of another kind.
+    """
+    kind = input_kind(config)
+    wanted = {
+        "features": "feature rows (N, D)",
+        "activations": "activations (N, H, W, C) as floats",
+        "pixels": "pixels (N, H, W, 3) as uint8",
+    }[kind]
+    fits = (
+        inputs.ndim == 2
+        if kind == "features"
+        else inputs.ndim == 4 and (inputs.dtype == np.uint8) == (kind == "pixels")
+    )
+    if not fits:
+        raise RankerError(
+            f"a ranker with backbone '{config.backbone}'{' and trained stages' if config.trained_stages else ''} takes {wanted}, not "
+            f"{inputs.dtype} of {inputs.shape}; make them with read_inputs, or set the backbone to 'none' for feature rows"
+        )
+    return kind
+
+
+def coarse_rows(inputs: NDArray[Any]) -> NDArray[Any]:
+    """Rows to measure distances in, shape (N, D): features, averages of activations, or a coarse picture of the pixels."""
+    if inputs.ndim == 2:
+        return inputs
+    if inputs.dtype != np.uint8:
+        return np.asarray(inputs.mean(axis=(1, 2)), dtype=np.float32)
+    step = max(1, inputs.shape[1] // 8)
+    return np.asarray(inputs[:, ::step, ::step].reshape(len(inputs), -1), dtype=np.float32)
+
+
+def _catalog(source: Any) -> Catalog | None:
+    return source if hasattr(source, "read") and hasattr(source, "ids") else None
+
+
+def _pixels(source: Any, side: int, cache: Path | None, progress: Progress | None) -> NDArray[np.uint8]:
+    from steelyard.images.decode import resize
+
+    catalog = _catalog(source)
+    if catalog is None:
+        return np.stack([resize(picture, side) for picture in source])
+    if cache is not None:
+        from steelyard.images.cache import cached_pixels
+
+        return cached_pixels(cache, catalog, side, progress=progress)
+    return np.stack([resize(catalog.read(row), side) for row in range(len(catalog))])
