@@ -108,6 +108,13 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def deliver_facts(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+
+
 def print_facts(facts: dict[str, Any], indent: str = "") -> None:
     width = max((len(key) for key in facts), default=0)
     for key, value in facts.items():

@@ -17,11 +17,11 @@ from steelyard.cli.console import (
     StudyFolder,
     app,
     deliver,
+    deliver_facts,
     err,
     escape_markup,
     opened_study,
     out,
-    print_facts,
     print_json,
     progress_bar,
 )
@@ -352,19 +352,11 @@ def export_answers(
 def agreement(study: StudyFolder, as_json: AsJson = False) -> None:
     """How well answers agree: between people, with themselves, and with the model."""
     with opened_study(study) as opened:
-        found = opened.agreement()
-    if as_json:
-        print_json(found)
-    else:
-        print_facts(found)
+        deliver_facts(opened.agreement(), as_json)
 
 
 @app.command()
 def status(study: StudyFolder, as_json: AsJson = False) -> None:
     """Where a study stands and what to do next."""
     with opened_study(study) as opened:
-        state = opened.status()
-    if as_json:
-        print_json(state)
-    else:
-        print_facts(state)
+        deliver_facts(opened.status(), as_json)

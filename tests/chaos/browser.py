@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import shutil
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,6 +13,7 @@ import psutil
 
 from tests.chaos.api import Api, Away, link_for
 from tests.chaos.journal import Journal
+from tests.chromium import chromium_options
 
 __all__ = ["Browser"]
 
@@ -78,20 +77,8 @@ class Browser(threading.Thread):
         return bool(found)
 
     def _sit_down(self, playwright: Any) -> None:
-        path = (
-            os.environ.get("STEELYARD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-        )
         (self.profile / "SingletonLock").unlink(missing_ok=True)  # what a killed one leaves behind
-        context = playwright.chromium.launch_persistent_context(
-            str(self.profile),
-            executable_path=path,
-            args=[
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--disable-dev-shm-usage",
-            ],
-        )
+        context = playwright.chromium.launch_persistent_context(str(self.profile), **chromium_options())
         self.starts += 1
         context.set_default_timeout(15_000)
         context.on("response", self._heard)

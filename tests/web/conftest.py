@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import threading
 import time
@@ -26,6 +25,7 @@ from steelyard.study import Study
 from steelyard.web.app import create_app
 from steelyard.web.auth import digest
 from steelyard.web.heads import Heads
+from tests.chromium import chromium_options
 
 N = 60
 GRADES = (
@@ -172,20 +172,11 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium: STEELYARD_CHROMIUM, or what is installed."""
+    """One Chromium for all tests."""
     from playwright.sync_api import sync_playwright
 
-    path = os.environ.get("STEELYARD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=path,
-            args=[
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--disable-dev-shm-usage",
-            ],
-        )
+        running = playwright.chromium.launch(**chromium_options())
         yield running
         running.close()
 

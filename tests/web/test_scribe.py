@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -56,6 +57,15 @@ def test_a_crowd_is_recorded_exactly_once_in_few_transactions(
     assert study.store.check() == []
 
 
+def attempt(scribe: Scribe, new: NewComparison) -> type[BaseException] | None:
+    """What is wrong with an answer, if anything."""
+    try:
+        scribe.add(new)
+    except StoreError as error:
+        return type(error)
+    return None
+
+
 def test_a_bad_answer_fails_alone(study: Study) -> None:
     good = handed(study, people=4, each=3)
     stolen = NewComparison(good[0].pair, "thief", Answer.LEFT, good[0].left, good[0].right)
@@ -66,15 +76,8 @@ def test_a_bad_answer_fails_alone(study: Study) -> None:
     scribe = Scribe(study.store)
     scribe.add(good[1])
 
-    def attempt(new: NewComparison) -> type[BaseException] | None:
-        try:
-            scribe.add(new)
-        except StoreError as error:
-            return type(error)
-        return None
-
     with ThreadPoolExecutor(15) as crowd:
-        found = list(crowd.map(attempt, [stolen, twice, wrong, *good]))
+        found = list(crowd.map(partial(attempt, scribe), [stolen, twice, wrong, *good]))
     assert found == [NotHandedOutError, ConflictError, StoreError, *[None] * 12]
     assert study.store.answer_count() == 12
 
@@ -116,17 +119,10 @@ def test_when_the_database_is_away_everybody_hears_of_it_at_once(
     monkeypatch.setattr(study.store, "add_comparison", away)
     monkeypatch.setattr(study.store, "add_comparisons", away)
 
-    def attempt(new: NewComparison) -> type[BaseException] | None:
-        try:
-            scribe.add(new)
-        except StoreError as error:
-            return type(error)
-        return None
-
     with ThreadPoolExecutor(12) as crowd:
-        first = crowd.submit(attempt, answers[0])
+        first = crowd.submit(attempt, scribe, answers[0])
         started.wait(30)
-        others = [crowd.submit(attempt, answer) for answer in answers[1:]]
+        others = [crowd.submit(attempt, scribe, answer) for answer in answers[1:]]
         while len(scribe._waiting) < 11:
             time.sleep(0.01)
         go_on.set()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel
 
 from steelyard.errors import StudyError
 from steelyard.store.records import NewComparison, NewGrade
@@ -42,6 +43,11 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 Cursor = Annotated[str | None, Query(alias="cursor", max_length=64, description="`next` of the page before.")]
 
 
+def _written_once(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    known = {"model": model, "description": "Known already; nothing was written twice."}
+    return responses(401, 403, 404, 409, 422, 503, also={200: known})
+
+
 @router.post("/pairs/lease", tags=["compare"], responses=responses(401, 403, 422, 503))
 def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     """Take pairs to answer. Those you hold already come first, with the same sides; leases are renewed."""
@@ -65,15 +71,7 @@ def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     "/comparisons",
     tags=["compare"],
     status_code=201,
-    responses=responses(
-        401,
-        403,
-        404,
-        409,
-        422,
-        503,
-        also={200: {"model": ComparisonOut, "description": "Known already; nothing was written twice."}},
-    ),
+    responses=_written_once(ComparisonOut),
 )
 def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Response) -> ComparisonOut:
     """Answer a pair that you were handed. Send it again whenever you are not sure that it arrived."""
@@ -191,15 +189,7 @@ def _worth_grading(web: Web, count: int) -> list[int]:
     "/grades",
     tags=["grade"],
     status_code=201,
-    responses=responses(
-        401,
-        403,
-        404,
-        409,
-        422,
-        503,
-        also={200: {"model": GradeOut, "description": "Known already; nothing was written twice."}},
-    ),
+    responses=_written_once(GradeOut),
 )
 def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> GradeOut:
     """Grade an image that you were handed; a lead grades any. Grading it again replaces the grade."""

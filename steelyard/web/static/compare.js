@@ -9,7 +9,7 @@ import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { uuid } from "./uuid.js";
-import { Viewer } from "./viewer.js";
+import { Viewer, viewKeys } from "./viewer.js";
 
 const UNDO = 50;
 const REASONS = ["blurred", "stool", "wrong organ", "duplicate", "other"];
@@ -219,13 +219,7 @@ const keys = new Keys({
   equal: { key: "ArrowDown", text: "equal", run: () => answer("equal") },
   cannot: { key: " ", text: "can’t judge", run: () => askWhy(true) },
   undo: { key: "z", text: "undo", run: undo },
-  closer: { key: "+", text: "zoom in", run: () => viewer.zoomBy(1.5) },
-  wider: { key: "-", text: "zoom out", run: () => viewer.zoomBy(1 / 1.5) },
-  fit: { key: "f", text: "whole picture or 1:1", run: () => viewer.actual() },
-  brighter: { key: "b", text: "brighter", run: () => viewer.light({ brightness: 0.1 }) },
-  darker: { key: "n", text: "darker", run: () => viewer.light({ brightness: -0.1 }) },
-  more: { key: "c", text: "more contrast", run: () => viewer.light({ contrast: 0.1 }) },
-  less: { key: "v", text: "less contrast", run: () => viewer.light({ contrast: -0.1 }) },
+  ...viewKeys(viewer),
   reset: { key: "0", text: "reset the view", run: () => { viewer.reset(); announce("View reset."); } },
   theme: { key: "t", text: "dark or light", run: toggleTheme },
   help: { key: "?", text: "show the keys", run: help },

@@ -138,3 +138,14 @@ export class Viewer extends EventTarget {
     frame.addEventListener("pointercancel", end);
   }
 }
+
+/** Keys that move a look; for `Keys`. */
+export const viewKeys = (viewer) => ({
+  closer: { key: "+", text: "zoom in", run: () => viewer.zoomBy(1.5) },
+  wider: { key: "-", text: "zoom out", run: () => viewer.zoomBy(1 / 1.5) },
+  fit: { key: "f", text: "whole picture or 1:1", run: () => viewer.actual() },
+  brighter: { key: "b", text: "brighter", run: () => viewer.light({ brightness: 0.1 }) },
+  darker: { key: "n", text: "darker", run: () => viewer.light({ brightness: -0.1 }) },
+  more: { key: "c", text: "more contrast", run: () => viewer.light({ contrast: 0.1 }) },
+  less: { key: "v", text: "less contrast", run: () => viewer.light({ contrast: -0.1 }) },
+});
