@@ -33,11 +33,11 @@ from steelyard.web.priority import step_back
 step_back(15)  # as the trainer does
 with Study.open(sys.argv[1]) as study:
     inputs, answers = study.inputs(), study.store.effective_arrays()
-    from steelyard.ranker.model import fit_ranker
+    from steelyard.ranker.learner import Learner
     print("training", flush=True)
     while True:
-        ranker = fit_ranker(inputs, answers.pairs, answers.labels, config=study.config.ranker, seed=0)
-        ranker.posterior(inputs)
+        learner = Learner(study.config.ranker, inputs)
+        learner.posterior(learner.fit(answers.pairs, answers.labels))
 """
 
 if "LOCUST_STEELYARD" in os.environ:

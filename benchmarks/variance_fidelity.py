@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 from steelyard.config import ranker_preset
 from steelyard.evaluate.accuracy import accuracy
-from steelyard.ranker.model import fit_ranker
+from steelyard.ranker.learner import Learner
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.scoring import batches_of, draw_scores, last_layer
 
@@ -28,15 +28,11 @@ def main() -> int:
     rows = features(images, backbone=ranker_preset("quick").backbone)
     assert images.grades is not None
     cell = next(cells(images.grades, same(images)))
-    pool = rows[cell.split.train]
-    inputs = ((rows - pool.mean(axis=0)) / pool.std(axis=0)).astype(
-        np.float32
-    )  # a network wants features of one scale
-    ranker = fit_ranker(inputs, cell.pairs, cell.answers, config=ranker_preset("quick", head="mlp"), seed=0)
-    network = ranker.network  # type: ignore[attr-defined]
-    draws = draw_scores(network, batches_of(inputs, 256), draws=2030, seed=0)
+    learner = Learner(ranker_preset("quick", head="mlp"), rows, pool=cell.split.train)
+    network = learner.fit(cell.pairs, cell.answers).network  # type: ignore[attr-defined]
+    draws = draw_scores(network, batches_of(rows, 256), draws=2030, seed=0)
     truth = Posterior.from_draws(draws[30:])
-    layer = last_layer(network, batches_of(inputs, 256))
+    layer = last_layer(network, batches_of(rows, 256))
     laplace = Posterior.laplace(
         layer.features_N_D,
         layer.weights_D,
@@ -49,9 +45,7 @@ def main() -> int:
         "30 draws": Posterior.from_draws(draws[:30]),
         "closed form": Posterior.closed_form(layer.features_N_D, layer.weights_D, layer.p, layer.bias),
         "laplace": laplace,
-        "convex head": fit_ranker(
-            rows, cell.pairs, cell.answers, config=ranker_preset("quick"), seed=0
-        ).posterior(rows),
+        "convex head": Learner(ranker_preset("quick"), rows).fit(cell.pairs, cell.answers).posterior(rows),
     }
     part, grades = cell.split.test, images.grades
     top = set(np.argsort(-truth.variance)[: len(images) // 20].tolist())

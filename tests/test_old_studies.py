@@ -106,7 +106,7 @@ def test_the_tables_of_0_1_are_brought_up_to_date_on_postgresql_too(postgres_url
 
 
 def test_a_network_saved_by_0_1_gives_the_same_scores() -> None:
-    from steelyard.ranker.model import load_ranker
+    from steelyard.ranker.ranker import load_ranker
 
     expected = EXPECTED["network"]
     posterior = load_ranker(FILES / "network-0.1").posterior(np.array(expected["inputs"], dtype=np.float32))

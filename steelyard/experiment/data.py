@@ -46,7 +46,7 @@ class ExperimentData:
 
     def flat(self) -> NDArray[Any]:
         """Rows to measure distances in."""
-        from steelyard.ranker.model import coarse_rows
+        from steelyard.ranker.inputs import coarse_rows
 
         return coarse_rows(self.inputs)
 
@@ -114,9 +114,9 @@ def load_data(config: ExperimentConfig, cache: Path, *, progress: Progress | Non
 def _inputs(catalog: Any, config: ExperimentConfig, cache: Path, progress: Progress | None) -> NDArray[Any]:
     if config.features:
         return np.asarray(catalog.features)
-    from steelyard.ranker.model import ranker_inputs
+    from steelyard.ranker.inputs import read_inputs
 
-    return np.asarray(ranker_inputs(catalog, config.ranker_config(), cache=cache, progress=progress))
+    return np.asarray(read_inputs(catalog, config.ranker_config(), cache=cache, progress=progress))
 
 
 def _same(

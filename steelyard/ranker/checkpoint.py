@@ -186,12 +186,15 @@ def fingerprint_of(*parts: Any) -> str:
 
 
 def _arrays(table: Mapping[str, Any]) -> Arrays:
-    return {
-        name: np.ascontiguousarray(
-            value.detach().cpu().numpy() if hasattr(value, "detach") else value
-        ).reshape(value.shape)
-        for name, value in table.items()
-    }
+    return {name: np.ascontiguousarray(_array(value)).reshape(value.shape) for name, value in table.items()}
+
+
+def _array(value: Any) -> NDArray[np.generic]:
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    tensor = value.detach().cpu()
+    # numpy has no bfloat16; every such number is a float32 too, and becomes itself again when it is put back.
+    return np.asarray((tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy())
 
 
 def _serialise(arrays: Arrays) -> bytes:

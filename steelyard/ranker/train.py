@@ -15,8 +15,6 @@ one that was not.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 from collections.abc import Mapping
@@ -31,33 +29,15 @@ from torch import Tensor
 
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
-from steelyard.files import write_atomically
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
+from steelyard.ranker.device import cpu_threads
+from steelyard.ranker.epochs import Epoch, write_log
 from steelyard.ranker.loss import l2_weights
 from steelyard.ranker.network import Network
 from steelyard.ranker.objective import Comparisons, Grades, Images, Objective, checked_grades, checked_pairs
 
 __all__ = ["Epoch", "TrainResult", "fit_conventional", "train"]
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """How one epoch went; losses are means over pairs without the L2 term.
-
-    Attributes:
-        epoch: its number, from 0.
-        loss: over the training pairs, under their draws.
-        accuracy: share of training pairs without ties that the draws ordered as answered.
-        validation_loss: with mean weights, NaN without validation pairs.
-        validation_accuracy: with mean weights, NaN without validation pairs.
-    """
-
-    epoch: int
-    loss: float
-    accuracy: float
-    validation_loss: float
-    validation_accuracy: float
 
 
 @dataclass(frozen=True)
@@ -211,7 +191,7 @@ def _loop(
     finished = False
     if folder is not None and checkpoint.exists(folder):
         saved = checkpoint.load(folder, fingerprint=run)
-        history = [_epoch(entry) for entry in saved.extra["history"]]
+        history = [Epoch.from_json(entry) for entry in saved.extra["history"]]
         best_epoch, best_loss = saved.extra["best_epoch"], saved.extra["best_loss"]
         finished = saved.extra["finished"]
         checkpoint.fill(network, saved.weights, source=str(folder))
@@ -219,10 +199,7 @@ def _loop(
         if not finished:
             _restore(network, optimizer, saved.optimizer, str(folder))
 
-    threads = torch.get_num_threads()
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    try:
+    with cpu_threads(config.threads):
         for epoch in range(len(history), 0 if finished else config.epochs):
             network.train()
             order = np.random.default_rng([seed, 1, epoch]).permutation(objective.size)
@@ -267,15 +244,13 @@ def _loop(
             if folder is not None and fabric.is_global_zero:
                 state = None if finished else _state(network, optimizer)
                 _save(folder, best, state, config, run, history, best_epoch, best_loss, finished)
-                _log(config.log, folder, history)
+                write_log(config.log, folder, history)
             if progress is not None and fabric.is_global_zero:
-                progress(epoch + 1, config.epochs, _line(done, config.epochs))
+                progress(epoch + 1, config.epochs, done.line(config.epochs))
             if finished:
                 break
-    finally:
-        torch.set_num_threads(threads)
     network.load_state_dict(best)
-    network.eval()
+    network.float().eval()  # scores are computed in float32, whatever training was done in
     tau = network.tau
     return TrainResult(tuple(history), best_epoch, None if tau is None else tau.item())
 
@@ -359,44 +334,8 @@ def _save(
 ) -> None:
     from steelyard import __version__
 
-    entries = [
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(entry).items()}
-        for entry in history
-    ]
+    entries = [entry.to_json() for entry in history]
     extra = {"history": entries, "best_epoch": best_epoch, "best_loss": best_loss, "finished": finished}
     checkpoint.save(
         folder, best, config=config, fingerprint=run, version=__version__, extra=extra, optimizer=state
     )
-
-
-def _epoch(entry: Mapping[str, Any]) -> Epoch:
-    # JSON has no NaN, so it was written as null
-    numbers: dict[str, Any] = {key: math.nan if value is None else value for key, value in entry.items()}
-    return Epoch(**numbers)
-
-
-def _log(kind: str, folder: Path, history: list[Epoch]) -> None:
-    if kind == "csv":
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(asdict(history[0])))
-        writer.writeheader()
-        writer.writerows(asdict(entry) for entry in history)
-        write_atomically(folder / "log.csv", text.getvalue())
-    elif kind == "tensorboard":
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise RankerError(
-                "ranker.log = 'tensorboard' needs tensorboard: pip install tensorboard"
-            ) from None
-        with SummaryWriter(str(folder / "tensorboard")) as writer:
-            for key, value in asdict(history[-1]).items():
-                if key != "epoch" and not math.isnan(value):
-                    writer.add_scalar(key, value, history[-1].epoch)
-
-
-def _line(done: Epoch, epochs: int) -> str:
-    text = f"epoch {done.epoch + 1}/{epochs}: loss {done.loss:.4f}, accuracy {done.accuracy:.3f}"
-    if not math.isnan(done.validation_loss):
-        text += f", validation loss {done.validation_loss:.4f}, accuracy {done.validation_accuracy:.3f}"
-    return text

@@ -156,3 +156,13 @@ def test_what_cannot_be_learnt_from_is_named() -> None:
     pixels = np.zeros((4, 8, 8, 3), dtype=np.uint8)
     with pytest.raises(RankerError, match="a convex ranker learns from features"):
         Learner(replace(ranker_preset("small"), head="convex"), pixels)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "64-true"])
+def test_whatever_precision_it_was_trained_in_it_scores_saves_and_loads(
+    tmp_path: Path, precision: str
+) -> None:
+    config = mlp(precision=precision, epochs=2, device="cpu")
+    ranker = Learner(config, ROWS).fit(PAIRS, ANSWERS, folder=tmp_path)
+    ranker.save(tmp_path)
+    assert np.array_equal(load_ranker(tmp_path).posterior(ROWS).mean, ranker.posterior(ROWS).mean)
