@@ -14,7 +14,8 @@ __all__ = ["Sight"]
 class Sight:
     """Remembers who was shown what; what it does not remember it looks up. Several threads may ask.
 
-    What was shown once stays in sight, so only a yes is remembered.
+    What was shown once stays in sight, so only a yes is remembered: one bit an image and annotator, so that memory does
+    not grow with the answers of a long day.
 
     Args:
         store: knows pairs and images that were handed out, answers, and neighbours that were shown.
@@ -23,17 +24,24 @@ class Sight:
 
     def __init__(self, store: Store, examples: Callable[[], Iterable[int]]) -> None:
         self._store, self._examples = store, examples
-        self._seen: defaultdict[str, set[int]] = defaultdict(set)
+        self._seen: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._lock = threading.Lock()
 
     def show(self, annotator: str, rows: Iterable[int]) -> None:
         """Rows were handed to somebody."""
         with self._lock:
-            self._seen[annotator].update(rows)
+            seen = self._seen[annotator]
+            for row in rows:
+                byte, bit = divmod(row, 8)
+                if byte >= len(seen):
+                    seen.extend(bytes(byte + 1 - len(seen)))
+                seen[byte] |= 1 << bit
 
     def remembers(self, annotator: str, row: int) -> bool:
         """Whether a row is known to be in somebody's sight without asking the store."""
-        return row in self._seen.get(annotator, ())
+        seen = self._seen.get(annotator, b"")
+        byte, bit = divmod(row, 8)
+        return byte < len(seen) and bool(seen[byte] >> bit & 1)
 
     def holds(self, annotator: str, row: int) -> bool:
         """Whether a row was ever handed or shown to somebody."""
