@@ -214,13 +214,18 @@ def run_demo(
             test.images, backbone=ranker.backbone, image_size=ranker.image_size,
             progress=lambda done, total, text: tell(done, total, "features of unseen patients"),
         )  # fmt: skip
-        race = _Race(features, unseen, test, annotator, ranker, ask, seed)
+        race = _Race(features, unseen, test, annotator, ranker, seed)
         answers = np.unique(np.round(ask.round_share * images * np.arange(1, _ROUNDS + 1)).astype(np.int64))
-        found: dict[str, list[Floats]] = {"well": [], "random": []}
+        rounds = {"mode": "rounds", "random_share": 0.0}
+        ways = {
+            "well": study.config.with_changes(ask=rounds).ask,
+            "random": study.config.with_changes(ask={**rounds, "start": "random", "strategy": "random"}).ask,
+        }
+        found: dict[str, list[Floats]] = {way: [] for way in ways}
         for run in range(runs):
             for k, (way, curves) in enumerate(found.items()):
                 tell(2 * run + k, 2 * runs, "asking and training")
-                curves.append(race.run(answers, well=way == "well", run=run))
+                curves.append(race.run(answers, ways[way], run))
         tell(2 * runs, 2 * runs, "asking and training")
         _play(study, annotator)
     well, random = (np.stack(curves) for curves in found.values())
@@ -238,7 +243,6 @@ class _Race:
         test: SyntheticImages,
         annotator: VirtualAnnotator,
         ranker: RankerConfig,
-        ask: AskConfig,
         seed: int,
     ) -> None:
         from steelyard.evaluate.accuracy import overall_pairs
@@ -250,30 +254,32 @@ class _Race:
         self.features, self.rows = features, self.reduction.transform(features)
         self.unseen, self.grades = self.reduction.transform(unseen), test.grades
         self.pairs = overall_pairs(test.grades, at_least=4000, rng=np.random.default_rng([seed, 0]))
-        self.annotator, self.ranker, self.ask, self.seed = annotator, ranker, ask, seed
+        self.annotator, self.ranker, self.seed = annotator, ranker, seed
 
-    def run(self, answers: NDArray[np.int64], *, well: bool, run: int) -> Floats:
-        """Accuracy after each number of answers, shape (K,)."""
-        from steelyard.acquire import choose
+    def run(self, answers: NDArray[np.int64], ask: AskConfig, run: int) -> Floats:
+        """Accuracy after each number of answers, shape (K,), asked in this way."""
         from steelyard.evaluate.accuracy import correct
-        from steelyard.pairs import PairSet
+        from steelyard.loop.chance import Chance, Purpose
+        from steelyard.loop.choose import next_pairs
+        from steelyard.loop.policy import Policy
+        from steelyard.loop.state import State
         from steelyard.ranker.convex import ConvexHead
 
-        luck, mistakes = (np.random.default_rng([self.seed, run, purpose]) for purpose in (1, 2))
-        taken, pairs, labels = PairSet(len(self.rows)), np.empty((0, 2), np.int64), np.empty(0)
-        head: ConvexHead | None = None
+        policy = Policy(ask, len(self.rows))
+        state, chance = State(len(self.rows)), Chance(self.seed, fold=run)
+        pairs, labels = np.empty((0, 2), np.int64), np.empty(0)
         found = []
-        for total in answers.tolist():
-            belief = None if head is None else head.posterior(rows=self.rows)
-            way = "random" if not well else self.ask.start if head is None else self.ask.strategy
-            options = {"features": self.features} if way == "spread" else {}
-            chosen = choose(way, belief, total - len(pairs), taken=taken, rng=luck, options=options).pairs
-            taken.add(chosen)
+        for round, total in enumerate(answers.tolist()):
+            chosen = next_pairs(
+                state, total - len(pairs), policy=policy, chance=chance, features=lambda: (self.features, np.empty(0, np.int64))
+            ).pairs  # fmt: skip
+            state.put_up(chosen)
             pairs = np.concatenate([pairs, chosen])
-            labels = np.append(labels, self.annotator.answer(chosen, mistakes))
+            labels = np.append(labels, self.annotator.answer(chosen, chance.rng(Purpose.ANSWERS, round)))
             head = ConvexHead.fit(
                 self.features, pairs, labels, reduction=self.reduction, rows=self.rows, ties=self.ranker.ties
             )
+            state.believe(head.posterior(rows=self.rows))
             scores = head.posterior(rows=self.unseen).mean
             found.append(float(correct(scores, self.grades, self.pairs).mean()))
         return np.array(found)
@@ -304,6 +310,6 @@ def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, pr
 def _play(study: Study, annotator: VirtualAnnotator) -> None:
     """A few rounds in the study itself, so that its page has something to show."""
     for _ in range(_STUDY_ROUNDS):
-        study.propose(max(2, round(study.config.ask.round_share * len(study.catalog))))
+        study.propose()
         study.simulate(annotator, name="virtual annotator")
         study.fit()

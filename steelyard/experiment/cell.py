@@ -1,7 +1,8 @@
 """One cell: one method on one fold with one seed, round by round.
 
-Chance comes from (seed, fold, purpose), never from the method, so that all methods of a fold and seed start from the same
-pairs, the same validation pairs and the same weights, and are measured on the same test pairs.
+It is the loop of a study with a virtual annotator in the place of people. Chance never comes from the method, so that all
+methods of a fold and seed start from the same pairs, the same validation pairs and the same weights, and are measured on the
+same test pairs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.arrays import Floats, Pairs
+from steelyard.config import AskConfig
 from steelyard.errors import ExperimentError
 from steelyard.evaluate.accuracy import TestPairs, accuracy, correct, draw_test_pairs, neighbor_names
 from steelyard.evaluate.classification import classification
@@ -21,13 +23,15 @@ from steelyard.experiment.config import ExperimentConfig, Method, parse_method
 from steelyard.experiment.conventional import classify_conventionally
 from steelyard.experiment.data import ExperimentData
 from steelyard.experiment.learner import make_learner
+from steelyard.loop.chance import Chance, Purpose
+from steelyard.loop.choose import next_pairs
+from steelyard.loop.policy import Policy
+from steelyard.loop.state import State
 from steelyard.pairs import PairSet, form_pairs
 from steelyard.ranker.posterior import Posterior
 from steelyard.splits import Split, check_split
 
 __all__ = ["Cell", "CellResult", "check_leaks", "run_cell"]
-
-START, VALIDATION, TEST, ANSWERS, SELECT, WEIGHTS = range(6)  # purposes of chance
 
 Columns = dict[str, Any]
 
@@ -45,6 +49,11 @@ class Cell:
         """Its folder below `cells/`."""
         safe = "".join(c if c.isalnum() or c in "._-=" else "," if c == ":" else "~" for c in self.method)
         return f"{safe}-f{self.fold}-s{self.seed}"
+
+    @property
+    def chance(self) -> Chance:
+        """Where its randomness comes from."""
+        return Chance(self.seed, self.fold)
 
 
 @dataclass
@@ -76,7 +85,10 @@ def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> Cell
     check_split(split, data.groups, data.same)
     method = parse_method(cell.method, config)
     test = draw_test_pairs(
-        data.grades[split.test], len(data.grade_names), size=config.test_pairs, rng=_rng(cell, TEST)
+        data.grades[split.test],
+        len(data.grade_names),
+        size=config.test_pairs,
+        rng=cell.chance.rng(Purpose.TEST),
     )
     if method.name == "conventional":
         return _conventional(cell, method, data, split, test, config)
@@ -104,13 +116,15 @@ class _Loop:
             config,
         )
         self.ranker = config.ranker_config(**method.ranker)
-        watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=_rng(cell, VALIDATION))
-        said = config.make_annotator(data.grades).answer(watched, _rng(cell, VALIDATION, 1))
+        watched = form_pairs(
+            split.validation, taken=PairSet(len(data)), rng=cell.chance.rng(Purpose.VALIDATION)
+        )
+        said = config.make_annotator(data.grades).answer(watched, cell.chance.rng(Purpose.VALIDATION, 1))
         self.validation = (watched[~np.isnan(said)], said[~np.isnan(said)])
         self.annotator = config.make_annotator(data.grades)  # one person for the whole cell, who may tire
-        self.pool = len(split.train)
-        self.taken = PairSet(
-            self.pool
+        self.policy = Policy(_ask(method, config), len(split.train))
+        self.state = State(
+            len(split.train)
         )  # strategies count pool rows 0 … P−1 and cannot even name a test image
         self.pairs: Pairs = np.empty((0, 2), dtype=np.int64)  # catalog rows
         self.answers: Floats = np.empty(0)
@@ -119,12 +133,12 @@ class _Loop:
 
     def run(self) -> CellResult:
         learner = make_learner(
-            self.data, self.split, self.ranker, self.validation, int(_rng(self.cell, WEIGHTS).integers(2**31))
+            self.data, self.split, self.ranker, self.validation, self.cell.chance.weights()
         )
-        posterior: Posterior | None = None
+        pool = self.policy.images
         for number in range(self.method.rounds + 1):
             clock = time.perf_counter()
-            chosen = self._first() if number == 0 else self._next(posterior, number)
+            chosen = self._next(number)
             select_s = time.perf_counter() - clock
             self._ask(chosen, number)
             clock = time.perf_counter()
@@ -133,10 +147,10 @@ class _Loop:
             clock = time.perf_counter()
             everything = learner.posterior(np.concatenate([self.split.train, self.split.test]))
             everything.mean, everything.variance  # noqa: B018 - computed here, shared by the two parts
-            posterior = everything.rows(np.arange(self.pool))
-            tested = everything.rows(np.arange(self.pool, len(everything)))
+            self.state.believe(everything.rows(np.arange(pool)))
+            tested = everything.rows(np.arange(pool, len(everything)))
             times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
-            self._measure(number, posterior, tested, times)
+            self._measure(number, tested, times)
         if self.config.classify or (self.config.classify is None and self.ranker.head == "convex"):
             learner.fit(self.pairs[self.learnt], self.answers[self.learnt], self._known_grades())
             predicted = learner.posterior(self.split.test).mean
@@ -145,43 +159,25 @@ class _Loop:
             self.result.grading = _grading(self.cell, self.data.grades[self.split.test], grades)
         return self.result
 
-    def _first(self) -> Pairs:
-        """Pool pairs of the first round."""
-        rng = _rng(self.cell, START)
+    def _next(self, number: int) -> Pairs:
+        """Pool pairs of a round."""
         if self.method.name == "all":
-            return form_pairs(np.arange(self.pool), taken=self.taken, rng=rng)
-        share = self.method.r
-        if self.method.name == "baseline":
-            share = self.config.r + self.config.s * self.config.rounds
-        many = round(share / 100 * self.pool)
-        if self.method.start == "spread" and self.method.name != "baseline":
-            return self._choose("spread", None, many, rng)
-        return form_pairs(rng.permutation(self.pool)[:many], taken=self.taken, rng=rng)
-
-    def _next(self, posterior: Posterior | None, number: int) -> Pairs:
-        """Pool pairs of a later round."""
-        # Rounded in sum, not round by round: after the last one it is r + sK of the pool to the pair.
-        share = self.method.r + self.method.s * number
-        many = round(share / 100 * self.pool) - len(self.pairs)
-        return self._choose(self.method.name, posterior, many, _rng(self.cell, SELECT, number))
-
-    def _choose(
-        self, strategy: str, posterior: Posterior | None, many: int, rng: np.random.Generator
-    ) -> Pairs:
-        from steelyard.acquire import choose
-
-        options: dict[str, Any] = {"reselect": self.config.reselect}
-        if strategy in ("coreset", "spread"):
-            options["features"] = self.data.flat()[self.split.train]
-        if posterior is not None:
-            options |= self.method.options
-        return choose(strategy, posterior, many, taken=self.taken, rng=rng, options=options).pairs
+            every = np.arange(self.policy.images)
+            return form_pairs(every, taken=self.state.taken, rng=self.cell.chance.choice(0))
+        return next_pairs(
+            self.state,
+            self.policy.schedule.total(number) - len(self.pairs),
+            policy=self.policy,
+            chance=self.cell.chance,
+            features=lambda: (self.data.flat()[self.split.train], np.empty(0, dtype=np.int64)),
+            options=self.method.options if number else None,
+        ).pairs
 
     def _ask(self, chosen: Pairs, number: int) -> None:
-        self.taken.add(chosen)
+        self.state.put_up(chosen)
         pairs = self.split.train[chosen]
         check_leaks(pairs, self.split)
-        said = self.annotator.answer(pairs, _rng(self.cell, ANSWERS, number))
+        said = self.annotator.answer(pairs, self.cell.chance.rng(Purpose.ANSWERS, number))
         judged = ~np.isnan(said)  # a pair that cannot be judged costs an answer and teaches nothing
         self.learnt = np.concatenate([self.learnt, judged])
         self.pairs, self.answers = np.concatenate([self.pairs, pairs]), np.concatenate([self.answers, said])
@@ -196,8 +192,9 @@ class _Loop:
         grades[rows] = self.data.grades[rows]
         return grades
 
-    def _measure(self, number: int, pool: Posterior, tested: Posterior, times: dict[str, float]) -> None:
-        split, data = self.split, self.data
+    def _measure(self, number: int, tested: Posterior, times: dict[str, float]) -> None:
+        split, data, pool = self.split, self.data, self.state.posterior
+        assert pool is not None
         found = accuracy(tested.mean, data.grades[split.test], self.test)
         self.result.rows.append(
             _row(
@@ -205,7 +202,7 @@ class _Loop:
                 number,
                 len(self.pairs),
                 len(np.unique(self.pairs)),
-                len(self.pairs) / self.pool,
+                len(self.pairs) / self.policy.images,
                 found,
             )
             | times
@@ -268,7 +265,7 @@ def _conventional(
         split,
         config.ranker_config(**method.ranker),
         every,
-        seed=int(_rng(cell, WEIGHTS).integers(2**31)),
+        seed=cell.chance.weights(),
     )
     train_s = time.perf_counter() - clock
     pool, tested = expected[: len(split.train)], expected[len(split.train) :]
@@ -303,8 +300,16 @@ def _conventional(
     )
 
 
-def _rng(cell: Cell, *purpose: int) -> np.random.Generator:
-    return np.random.default_rng([cell.seed, cell.fold, *purpose])
+def _ask(method: Method, config: ExperimentConfig) -> AskConfig:
+    """The settings of a study that asks as this method does."""
+    asks: dict[str, Any] = {"strategy": method.name, "start": method.start, "start_share": method.r / 100}
+    if method.name == "baseline":  # everything at once, at random
+        asks = {"start": "random", "start_share": min(1.0, (config.r + config.s * config.rounds) / 100)}
+    elif method.name == "all":
+        asks = {"start": "random"}
+    return AskConfig(
+        **asks, round_share=method.s / 100, mode="rounds", random_share=0.0, reselect=config.reselect
+    )
 
 
 def _row(cell: Cell, number: int, pairs: int, images: int, ratio: float, found: Any) -> Columns:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steelyard.belief import load_posterior
 from steelyard.config import StudyConfig
 from steelyard.errors import CatalogError, SteelyardError, StoreError
 from steelyard.files import UNFINISHED
@@ -24,6 +23,7 @@ from steelyard.store.opening import known_revisions
 from steelyard.store.records import Model
 from steelyard.store.schema import REVISION
 from steelyard.store.store import Store
+from steelyard.study.belief import load_posterior
 from steelyard.study.study import store_url
 
 __all__ = ["Finding", "check_study", "noted_heads"]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import load_absent, save_posterior
 from steelyard.config import RankerConfig, StudyConfig
 from steelyard.errors import RankerError, StudyError
 from steelyard.files import sync_folder, sync_tree
@@ -24,6 +23,7 @@ from steelyard.ranker.posterior import Posterior
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.store.store import Store
+from steelyard.study.belief import load_absent, save_posterior
 from steelyard.study.inputs import Inputs
 
 __all__ = ["TrainedModel", "answers_about", "estimate", "learn"]

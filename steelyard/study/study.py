@@ -19,19 +19,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import Belief, load_absent, usable_model
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
 from steelyard.errors import ImageError, RankerError, StudyError
 from steelyard.images.catalog import Catalog
+from steelyard.loop.chance import Chance, Purpose
+from steelyard.loop.policy import Policy
 from steelyard.pairs import Answer, Pair
 from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
-from steelyard.study.choosing import batch_size, choose_pairs
+from steelyard.study.belief import Belief, load_absent, usable_model
 from steelyard.study.inputs import InputReader, Inputs
 from steelyard.study.learning import TrainedModel, answers_about, estimate, learn
+from steelyard.study.questions import Questions
 from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
 
 if TYPE_CHECKING:
@@ -63,11 +65,13 @@ class Study:
         config: what it is set to.
         catalog: what is compared.
         store: what people answered.
+        questions: chooses pairs without putting them up.
     """
 
     def __init__(self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store) -> None:
         self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
         self._belief = Belief(folder, store, len(catalog))
+        self.questions = Questions(self, self._belief)
         self._reader = InputReader(catalog, folder / "cache")
 
     # ------------------------------------------------------------------ make, open, close
@@ -180,6 +184,16 @@ class Study:
         self._reader = InputReader(found, self.folder / "cache")
         return list(missing)
 
+    @property
+    def policy(self) -> Policy:
+        """When to ask, how much, by which strategy."""
+        return Policy(self.config.ask, len(self.catalog))
+
+    @property
+    def chance(self) -> Chance:
+        """Where all randomness comes from."""
+        return Chance(self.config.seed)
+
     # ------------------------------------------------------------------ ask and tell
 
     def ask(self, n: int = 1, *, annotator: str = "you", strategy: str | None = None) -> list[Pair]:
@@ -197,10 +211,7 @@ class Study:
         """
         pairs = self._lease(n, annotator)
         if len(pairs) < n:
-            self._belief.refresh()
-            missing = n - len(pairs)
-            wanted = batch_size(missing, self.config.ask, self._belief, len(self.catalog))
-            self._put_up(self._choose(wanted, strategy))
+            self._put_up(self.questions.draft_for_person(n - len(pairs), strategy=strategy))
             pairs = self._lease(n, annotator)
         return pairs
 
@@ -268,23 +279,17 @@ class Study:
             raise StudyError(f"grade {grade} is none of 0 … {len(names) - 1} ({', '.join(names)})")
         return self.store.add_grade(NewGrade(image, annotator, int(grade), id=id or new_id(), **times))
 
-    def propose(self, n: int, *, strategy: str | None = None, progress: Progress | None = None) -> list[Pair]:
-        """Choose n new pairs and put them up for answering, without handing them to anybody."""
-        self._belief.refresh()
-        return self._put_up(self._choose(n, strategy, progress))
+    def propose(
+        self, n: int | None = None, *, strategy: str | None = None, progress: Progress | None = None
+    ) -> list[Pair]:
+        """Choose new pairs and put them up for answering, without handing them to anybody.
 
-    def choose(
-        self, n: int, *, strategy: str | None = None, progress: Progress | None = None
-    ) -> list[NewPair]:
-        """Choose n new pairs without putting them up: for a process that leaves writing to another."""
-        self._belief.refresh()
-        return self._choose(n, strategy, progress)
-
-    def _choose(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[NewPair]:
-        return choose_pairs(
-            n, strategy=strategy, config=self.config, belief=self._belief, store=self.store, catalog=self.catalog,
-            features=lambda: self._flat_inputs(progress),
-        )  # fmt: skip
+        Args:
+            n: how many; None takes the whole start or the rest of the round.
+            strategy: how to choose them; the study's own by default.
+            progress: told how far features are.
+        """
+        return self._put_up(self.questions.draft(n, strategy=strategy, progress=progress))
 
     def _put_up(self, new: list[NewPair]) -> list[Pair]:
         ids = self.store.add_pairs(new)
@@ -311,7 +316,7 @@ class Study:
             if not pairs:
                 break
             rows = [self.catalog.rows_of([pair.left, pair.right]) for pair in pairs]
-            rng = np.random.default_rng([self.config.seed, self.store.last_seq(), 4])
+            rng = self.chance.rng(Purpose.ANSWERS, self.store.last_seq())
             for pair, label in zip(pairs, annotator.answer(rows, rng).tolist(), strict=True):
                 answer = Answer.CANNOT_JUDGE if np.isnan(label) else Answer.from_label(label)
                 self.tell(pair, answer, annotator=name, source="virtual")
@@ -319,7 +324,7 @@ class Study:
         return given
 
     def _lease(self, n: int, annotator: str) -> list[Pair]:
-        rng = np.random.default_rng([self.config.seed, self.store.last_seq(), 2])
+        rng = self.chance.rng(Purpose.SIDES, self.store.last_seq())
         leased = self.store.lease_pairs(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
         return [pair.shown() for pair in leased]
 
@@ -337,7 +342,7 @@ class Study:
         """
         try:
             return learn(
-                self.folder, config=self.config, store=self.store, inputs=self._seen, grades=self.known_grades,
+                self.folder, config=self.config, store=self.store, inputs=self.seen, grades=self.known_grades,
                 fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
             )  # fmt: skip
         except OSError as error:  # a full disk, most of the time
@@ -350,24 +355,18 @@ class Study:
 
         Rows of images that cannot be read are zero; nothing is learnt from them.
         """
-        return self._seen(progress).rows
+        return self.seen(progress).rows
 
-    def _seen(self, progress: Progress | None = None) -> Inputs:
+    def seen(self, progress: Progress | None = None) -> Inputs:
+        """What the ranker sees, and which images could not be read."""
         return self._reader.read(self.config.ranker, progress)
-
-    def _flat_inputs(self, progress: Progress | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Rows to measure distances in, and which of them could not be read."""
-        from steelyard.ranker.model import coarse_rows
-
-        seen = self._seen(progress)
-        return coarse_rows(seen.rows), seen.absent
 
     # ------------------------------------------------------------------ what is known
 
     @property
     def posterior(self) -> Posterior | None:
         """What is believed about the scores now: the newest model, moved by every answer since."""
-        return self._belief.refresh().posterior
+        return self._belief.refresh().state.posterior
 
     @property
     def grade_names(self) -> tuple[str, ...]:
@@ -450,7 +449,7 @@ class Study:
         posterior = self.posterior
         free = np.setdiff1d(np.flatnonzero(self.known_grades() < 0), self._out(self._belief.absent))
         if posterior is None:
-            chosen = np.random.default_rng([self.config.seed, 3]).permutation(free)[:n]
+            chosen = self.chance.rng(Purpose.GRADING).permutation(free)[:n]
         else:
             chosen = spread_over_scores(posterior, free, n)
         return [str(self.catalog.ids[row]) for row in chosen]
@@ -474,7 +473,7 @@ class Study:
     @property
     def budget(self) -> int:
         """Answers that are planned."""
-        return max(1, round(self.config.ask.budget * len(self.catalog) * self.config.ask.raters))
+        return self.policy.budget
 
     def agreement(self) -> dict[str, Any]:
         """How well answers agree: between people, with themselves, and with the model."""
@@ -544,7 +543,7 @@ class Study:
         posterior, absent = self._newest_posterior(), self._absent()
         if not any(self._readable(int(row)) for row in absent):
             return posterior, absent
-        seen = self._seen(progress)
+        seen = self.seen(progress)
         return self._newest_ranker().posterior(seen.rows, progress=progress), seen.absent
 
     def _readable(self, row: int) -> bool:

@@ -1,9 +1,8 @@
 """Choosing the next pairs while nobody waits.
 
 A request only hands out pairs that are already up. A thread keeps enough of them up: it has new ones chosen when few are
-left, and the choice knows the last answers (continuous mode). What needs the pixels' features – the very first,
-spread-out pairs, and strategies on features – is chosen by the trainer process; until its pairs are up, a few random
-ones keep people busy, so that nobody looks at an empty page while features are computed.
+left, and the choice knows the last answers (continuous mode). How many, and what is left to the trainer, is said in
+`loop/policy.py`.
 """
 
 from __future__ import annotations
@@ -12,19 +11,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 from steelyard.errors import SteelyardError
 from steelyard.store.records import NewPair
 from steelyard.study import Study
-from steelyard.web.chooser import choose
 
 __all__ = ["Asker", "State"]
 
 State = Literal["open", "choosing", "elsewhere", "done"]
 
-AHEAD = 6  # pairs a browser holds
 ACTIVE_SECONDS = 300.0
 REST_SECONDS = 0.1
 log = logging.getLogger("steelyard.web")
@@ -35,16 +31,16 @@ class Asker:
 
     Args:
         study: what is asked about.
-        choose: chooses that many pairs (see `chooser.choose`); None does so in this process.
+        draft: chooses that many pairs (see `Questions.draft_for_page`); None does so in this process.
 
     Attributes:
         exhausted: there is no pair left that was not asked.
         problem: why the last choice failed, empty if it did not.
     """
 
-    def __init__(self, study: Study, choose: Callable[[int], list[NewPair] | None] | None = None) -> None:
+    def __init__(self, study: Study, draft: Callable[[int], list[NewPair] | None] | None = None) -> None:
         self.study = study
-        self._choose = choose or partial(_choose_here, self)
+        self._draft = draft or self._draft_here
         self.exhausted = False
         self.problem = ""
         self.lock = threading.Lock()  # the study's belief is for one thread at a time
@@ -100,27 +96,19 @@ class Asker:
 
     def missing(self) -> int:
         """How many pairs should be put up now."""
-        store, study = self.study.store, self.study
         now = time.monotonic()
         people = sum(now - seen < ACTIVE_SECONDS for seen in list(self._seen.values()))
-        up = store.open_pair_count()
-        left = study.budget - store.answer_count() - up * study.config.ask.raters
-        # Everybody holds up to AHEAD of the pairs that are up; the same number waits for the next hand.
-        target = (people + 1) * AHEAD * 2
-        if up > target - max(AHEAD, people):
-            return 0
-        wanted = target - up
-        ask = study.config.ask
-        if ask.mode == "rounds":
-            wanted = max(wanted, round(ask.round_share * len(study.catalog)))
-        return max(0, min(wanted, left))
+        store = self.study.store
+        return self.study.policy.page_wants(
+            people=people, up=store.open_pair_count(), answered=store.answer_count()
+        )
 
-    def choose(self) -> int:
+    def top_up(self) -> int:
         """Put missing pairs up; gives how many."""
         n = self.missing()
         if not n or self.exhausted:
             return 0
-        chosen = self._choose(n)
+        chosen = self._draft(n)
         if chosen is None:
             return 0  # the trainer brings better ones
         self.exhausted = not chosen
@@ -133,7 +121,7 @@ class Asker:
             if self._stop.is_set():
                 return
             try:
-                self.choose()
+                self.top_up()
                 self.problem = ""
                 # A crowd wakes it with every answer; a few choices a second are enough for any crowd.
                 self._stop.wait(REST_SECONDS)
@@ -148,7 +136,6 @@ class Asker:
                 log.exception("choosing pairs failed")
                 self._stop.wait(5)
 
-
-def _choose_here(asker: Asker, n: int) -> list[NewPair] | None:
-    with asker.lock:
-        return choose(asker.study, n)
+    def _draft_here(self, n: int) -> list[NewPair] | None:
+        with self.lock:
+            return self.study.questions.draft_for_page(n)

@@ -43,7 +43,7 @@ class Web:
         self.store = study.store
         self.accounts = Accounts(study.store, access)
         self.chooser = Chooser(study.folder) if apart else None
-        self.asker = Asker(study, self.chooser.choose if self.chooser else None)
+        self.asker = Asker(study, self.chooser.draft if self.chooser else None)
         self.scores = Scores(study)
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
         self.scorer = Scorer(study.folder)

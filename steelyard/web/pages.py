@@ -16,9 +16,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 
+from steelyard.loop.policy import AHEAD
 from steelyard.store.records import Role
 from steelyard.web.api.study import study_info
-from steelyard.web.asker import AHEAD
 from steelyard.web.auth import Principal
 from steelyard.web.context import Web, maybe, web_of
 from steelyard.web.problems import Problem

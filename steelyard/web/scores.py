@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.belief import load_absent, load_posterior, usable_model
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
+from steelyard.study.belief import load_absent, load_posterior, usable_model
 
 __all__ = ["Filter", "Ranking", "Scores", "density"]
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
+from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
 from steelyard.web import logs
-from steelyard.web.chooser import NEEDS_FEATURES
 from steelyard.web.priority import step_back
 
 __all__ = ["TrainerProcess", "pending_work", "run_worker"]
@@ -41,23 +41,18 @@ class _LeaseLost(BaseException):
     """Somebody else trains now. A BaseException, so that nothing in a fit takes it for a failure of its own."""
 
 
-def pending_work(study: Study) -> str:
+def pending_work(study: Study) -> Work:
     """What a trainer should do now: `fit`, `start` (the first pairs), `choose` (pairs on features) or nothing."""
-    store, config = study.store, study.config
-    newest = store.newest_model()
-    new = store.last_seq() - (newest.comparisons_seq if newest else 0)
-    answered = store.answer_count()
-    enough = config.trainer if newest else min(config.trainer, max(1, study.budget))
-    if answered and (new >= enough or (new > 0 and answered >= study.budget)):
-        return "fit"
-    if config.ranker.multitask and newest and store.last_grade_seq() - newest.grades_seq >= config.trainer:
-        return "fit"
-    if newest is None and config.ask.start in NEEDS_FEATURES:
-        spread = any(pair.strategy in NEEDS_FEATURES for pair in store.pairs(limit=2000))
-        return "" if spread else "start"
-    if newest is not None and config.ask.strategy in NEEDS_FEATURES and store.open_pair_count() < 24:
-        return "choose" if answered < study.budget else ""
-    return ""
+    store, config, newest = study.store, study.config, study.store.newest_model()
+    now = Standing(
+        model=newest is not None,
+        answered=store.answer_count(),
+        new=store.last_seq() - (newest.comparisons_seq if newest else 0),
+        new_grades=store.last_grade_seq() - newest.grades_seq if newest and config.ranker.multitask else 0,
+        up=store.open_pair_count,
+        started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs(limit=2000)),
+    )
+    return study.policy.work(now, refit_after=config.trainer)
 
 
 class _Work:
@@ -188,10 +183,7 @@ def _turn(study: Study, owner: str, kind: str) -> None:
                         work.say(model.note)
                 else:
                     work.say("choosing pairs")
-                    ask, images = study.config.ask, len(study.catalog)
-                    n = max(12, round((ask.start_share if kind == "start" else ask.round_share) * images))
-                    strategy = ask.start if kind == "start" else ask.strategy
-                    made = study.propose(min(n, study.budget), strategy=strategy, progress=work.progress)
+                    made = study.store.add_pairs(study.questions.draft_for_trainer(work.progress))
                     work.say(f"{len(made)} pairs chosen")
                 final = {**work.snapshot(), "stage": "done", "done": 0, "total": 0}
             except SteelyardError as error:

@@ -12,7 +12,7 @@ import pytest
 from steelyard.errors import StudyError
 from steelyard.study import Study
 from steelyard.web.asker import Asker
-from steelyard.web.chooser import Chooser, choose
+from steelyard.web.chooser import Chooser
 from tests.web.conftest import Client, Server
 
 Teach = Callable[..., None]
@@ -29,15 +29,15 @@ def chooser(study: Study) -> Iterator[Chooser]:
 def test_pairs_are_chosen_with_the_model_and_put_up_by_the_asker(
     study: Study, teach: Teach, chooser: Chooser
 ) -> None:
-    first = chooser.choose(5)
+    first = chooser.draft(5)
     assert first is not None
     assert {pair.strategy for pair in first} == {"random"}
     assert len(study.store.pairs()) == 0  # choosing writes nothing
     teach(study, 30)
     last = study.store.pair_columns().id[-1]
-    asker = Asker(study, chooser.choose)
+    asker = Asker(study, chooser.draft)
     asker.want("kt")
-    made = asker.choose()
+    made = asker.top_up()
     new = [pair for pair in study.store.pairs() if pair.id > last]
     assert len(new) == made > 10
     assert {pair.strategy for pair in new} == {"epig", "random"}  # a tenth is random and held back
@@ -45,30 +45,30 @@ def test_pairs_are_chosen_with_the_model_and_put_up_by_the_asker(
 
 
 def test_a_changed_configuration_is_used(study: Study, chooser: Chooser) -> None:
-    first = chooser.choose(2)
+    first = chooser.draft(2)
     assert first is not None
     study.store.add_pairs(first)
     ask = replace(study.config.ask, start="spread")
     replace(study.config, ask=ask).save(study.folder / "study.toml")
-    assert chooser.choose(2) is None  # the trainer brings spread ones; two are up to go on with
+    assert chooser.draft(2) is None  # the trainer brings spread ones; two are up to go on with
 
 
 def test_a_killed_process_is_said_and_replaced(study: Study, chooser: Chooser) -> None:
-    assert chooser.choose(1)
+    assert chooser.draft(1)
     process = chooser._child._process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert chooser.choose(1)  # it was seen to be gone
+    assert chooser.draft(1)  # it was seen to be gone
     process = chooser._child._process
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     os.kill(process.pid, signal.SIGKILL)
     try:
-        chooser.choose(1)
+        chooser.draft(1)
     except StudyError as error:
         assert "choosing process ended; try again" in str(error)  # noqa: PT017 - it may also be noticed in time
-    assert chooser.choose(1)
+    assert chooser.draft(1)
 
 
 def test_what_went_wrong_is_told(study: Study, teach: Teach, chooser: Chooser) -> None:
@@ -77,13 +77,13 @@ def test_what_went_wrong_is_told(study: Study, teach: Teach, chooser: Chooser) -
     assert model is not None
     (study.folder / model.path / "posterior.safetensors").write_bytes(b"no")
     with pytest.raises(StudyError, match="train again with: steelyard train"):
-        chooser.choose(3)
+        chooser.draft(3)
 
 
 def test_nothing_left_is_none_chosen(study: Study, chooser: Chooser) -> None:
     n = len(study.catalog)
     study.propose(n * (n - 1) // 2, strategy="random")
-    assert choose(study, 3) == chooser.choose(3) == []
+    assert study.questions.draft_for_page(3) == chooser.draft(3) == []
 
 
 def test_a_server_that_chooses_apart_hands_out_pairs(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import StudyError
-from steelyard.pairs import PairSet
+from steelyard.loop.state import State
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
 from steelyard.store.store import Store
@@ -27,11 +27,10 @@ _MOST_UPDATES = 2_000
 
 
 class Belief:
-    """Posterior and taken pairs, kept in step with the store.
+    """The state of a study's loop, kept in step with the store.
 
     Attributes:
-        taken: every pair that was ever put up.
-        posterior: what is believed about the scores, None before the first model.
+        state: pairs put up, and what is believed about the scores.
         model: the model it started from.
         start: its posterior before any answer since, None before the first model.
         announced: number of the newest model when we looked; `model` is an older one if that could not be read.
@@ -40,8 +39,7 @@ class Belief:
 
     def __init__(self, folder: Path, store: Store, size: int) -> None:
         self._folder, self._store = folder, store
-        self.taken = PairSet(size)
-        self.posterior: Posterior | None = None
+        self.state = State(size)
         self.start: Posterior | None = None
         self.model: Model | None = None
         self.absent: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -54,7 +52,7 @@ class Belief:
         """Read what is new: pairs, a newer model, answers since."""
         columns = self._store.pair_columns(after_id=self._last_pair)
         if len(columns):
-            self.taken.add(columns.rows)
+            self.state.put_up(columns.rows, columns.round)
             self._last_pair = int(columns.id[-1])
         newest = self._store.newest_model()
         if newest is not None and newest.id != self.announced:
@@ -72,21 +70,19 @@ class Belief:
         return self
 
     def _start_from(self, model: Model, start: Posterior) -> None:
-        self.posterior = self.start = start
-        self.absent = load_absent(self._folder / model.path)
-        if len(self.posterior) != self.taken.size:
+        if len(start) != self.state.taken.size:
             raise StudyError(
-                f"{self._folder / model.path} is about {len(self.posterior)} images, but the study has {self.taken.size}; "
+                f"{self._folder / model.path} is about {len(start)} images, but the study has {self.state.taken.size}; "
                 "train again with: steelyard train"
             )
+        self.start, self.absent = start, load_absent(self._folder / model.path)
+        self.state.believe(start, round=model.round + 1)
         self.model, self._last_seq, self._observed = model, model.comparisons_seq, set()
 
     def _observe(self, answers: AnswerArrays) -> None:
-        assert self.posterior is not None
         usable = ~np.isnan(answers.labels) & ~np.isin(answers.pairs, self.absent).any(axis=1)
         known = np.flatnonzero(usable)[: _MOST_UPDATES - len(self._observed)]
-        for k in known.tolist():
-            self.posterior = self.posterior.observe(answers.pairs[k], float(answers.labels[k]))
+        self.state.observe(answers.pairs[known], answers.labels[known])
         self._observed.update(answers.seq[known].tolist())
         self._last_seq = answers.last_seq
 

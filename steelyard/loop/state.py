@@ -1,0 +1,62 @@
+"""What a loop knows between two questions: which pairs were put up, and what is believed about the scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from steelyard.arrays import Floats, Pairs
+from steelyard.pairs import PairSet
+from steelyard.ranker.posterior import Posterior
+
+__all__ = ["State"]
+
+
+class State:
+    """Pairs put up and the belief about the scores.
+
+    Args:
+        images: how many may be asked about.
+
+    Attributes:
+        taken: every pair that was ever put up.
+        posterior: what is believed about the scores, None before the first model.
+        round: the round that the next pairs belong to; 0 before the first model.
+    """
+
+    def __init__(self, images: int) -> None:
+        self.taken = PairSet(images)
+        self.posterior: Posterior | None = None
+        self.round = 0
+        self._put_up: Counter[int] = Counter()
+
+    @property
+    def asked(self) -> int:
+        """Different pairs put up so far."""
+        return len(self.taken)
+
+    @property
+    def since(self) -> int:
+        """Pairs put up in this round."""
+        return self._put_up[self.round]
+
+    def put_up(self, pairs: Pairs, rounds: ArrayLike | None = None) -> None:
+        """Pairs are asked now, or were in other rounds."""
+        self.taken.add(pairs)
+        if rounds is None:
+            self._put_up[self.round] += len(pairs)
+        else:
+            self._put_up.update(np.asarray(rounds).tolist())
+
+    def believe(self, posterior: Posterior, round: int | None = None) -> None:
+        """A model was fitted: the next round begins."""
+        self.posterior = posterior
+        self.round = self.round + 1 if round is None else round
+
+    def observe(self, pairs: Pairs, answers: Floats) -> None:
+        """Move the belief by answers that came after the model, each by a rank-one update (continuous mode)."""
+        assert self.posterior is not None
+        for pair, answer in zip(pairs, answers.tolist(), strict=True):
+            self.posterior = self.posterior.observe(pair, answer)

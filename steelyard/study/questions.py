@@ -1,0 +1,130 @@
+"""New pairs of a study: the loop's choice, with what the store knows about images and earlier questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.acquire.choice import Choice
+from steelyard.arrays import Pairs, Rows
+from steelyard.errors import StudyError
+from steelyard.loop.choose import Features, next_pairs
+from steelyard.loop.state import State
+from steelyard.progress import Progress
+from steelyard.ranker.model import coarse_rows
+from steelyard.store.records import NewPair
+from steelyard.study.inputs import missing_files
+
+if TYPE_CHECKING:
+    from steelyard.study.belief import Belief
+    from steelyard.study.study import Study
+
+__all__ = ["Questions"]
+
+
+class Questions:
+    """Chooses pairs and puts up none: writing is left to whoever asked for them.
+
+    Args:
+        study: whose questions.
+        belief: what it believes; brought up to date by every call.
+    """
+
+    def __init__(self, study: Study, belief: Belief) -> None:
+        self._study, self._belief = study, belief
+
+    def draft(
+        self, n: int | None = None, *, strategy: str | None = None, progress: Progress | None = None
+    ) -> list[NewPair]:
+        """Choose n pairs; None chooses the whole start or the rest of the round.
+
+        Raises:
+            StudyError: not one file of the images is where it was.
+        """
+        state = self._belief.refresh().state
+        many = self._study.policy.in_one_go(asked=state.asked, model=_model(state)) if n is None else n
+        return self._new(many, strategy, progress)
+
+    def draft_for_person(self, missing: int, *, strategy: str | None = None) -> list[NewPair]:
+        """Pairs for somebody who wants so many more than are up, and waits for them."""
+        state = self._belief.refresh().state
+        many = self._study.policy.how_many(missing, asked=state.asked, model=_model(state))
+        return self._new(many, strategy)
+
+    def draft_for_page(self, missing: int) -> list[NewPair] | None:
+        """Pairs for people who wait, without features; None where the trainer is about to bring better ones."""
+        store, policy, state = self._study.store, self._study.policy, self._belief.refresh().state
+        many = policy.how_many(missing, asked=state.asked, model=_model(state))
+        if many > missing:
+            left = policy.left(answered=store.answer_count(), up=store.open_pair_count())
+            many = max(missing, min(many, left))
+        many, strategy = policy.without_features(many, model=_model(state), up=store.open_pair_count)
+        return self._new(many, strategy) if many else None
+
+    def draft_for_trainer(self, progress: Progress | None = None) -> list[NewPair]:
+        """Pairs on features, for everybody who waits for them."""
+        state = self._belief.refresh().state
+        many = self._study.policy.by_trainer(asked=state.asked, model=_model(state))
+        return self._new(many, None, progress)
+
+    def _new(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[NewPair]:
+        study, state, ask = self._study, self._belief.state, self._study.config.ask
+        name = strategy or study.policy.strategy(_model(state))
+        choice = self._choice(n, name, progress)
+        repeats = self._repeat_numbers(choice.pairs, choice.roles)
+        return [
+            NewPair(
+                int(i), int(j), state.round, "random" if role == "random" else name, reason, float(score),
+                reserved=role == "random", raters=ask.raters, repeat=repeat,
+            )
+            for (i, j), role, reason, score, repeat in zip(
+                choice.pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
+            )
+        ]  # fmt: skip
+
+    def _choice(self, n: int, strategy: str, progress: Progress | None) -> Choice:
+        """Pairs of images that are there."""
+        study, catalog = self._study, self._study.catalog
+
+        def choose(left_out: Rows) -> Choice:
+            return next_pairs(
+                self._belief.state, n, policy=study.policy, chance=study.chance, features=self._features(progress),
+                strategy=strategy, left_out=left_out,
+            )  # fmt: skip
+
+        left_out = np.union1d(study.store.excluded_rows(), self._belief.absent).astype(np.int64)
+        choice = choose(left_out)
+        if not len(missing_files(catalog, np.unique(choice.pairs))):
+            return choice
+        # Nobody can be asked about a picture that is gone. One is seldom alone: look at all, once, and choose again.
+        gone = missing_files(catalog, np.arange(len(catalog)))
+        if len(gone) == len(catalog):
+            raise StudyError(
+                f"not one of the {len(catalog)} images is where it was; is the folder mounted? "
+                "If it has moved: steelyard relocate"
+            )
+        return choose(np.union1d(left_out, gone).astype(np.int64))
+
+    def _features(self, progress: Progress | None) -> Features:
+        def rows() -> tuple[NDArray[Any], Rows]:
+            seen = self._study.seen(progress)
+            return coarse_rows(seen.rows), seen.absent
+
+        return rows
+
+    def _repeat_numbers(self, pairs: Pairs, roles: Sequence[str]) -> list[int]:
+        store, ids = self._study.store, self._study.catalog.ids
+        numbers = []
+        for (i, j), role in zip(pairs.tolist(), roles, strict=True):
+            repeat = 0
+            while role == "repeat" and store.find_pair(str(ids[i]), str(ids[j]), repeat):
+                repeat += 1
+            numbers.append(repeat)
+        return numbers
+
+
+def _model(state: State) -> bool:
+    return state.posterior is not None
