@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,15 @@ def test_a_full_disk_leaves_the_model_before(
             raise OSError(28, "No space left on device", str(path))
         return opened(path, mode, *rest, **more)
 
+    made = tempfile.mkstemp
+
+    def no_room_either(*args: Any, prefix: str = "", **more: Any) -> Any:
+        if full in prefix:
+            raise OSError(28, "No space left on device", prefix)
+        return made(*args, prefix=prefix, **more)
+
     monkeypatch.setattr(Path, "open", no_room)
+    monkeypatch.setattr(tempfile, "mkstemp", no_room_either)
     monkeypatch.setattr(np, "save", lambda file, array: no_room(Path(file), "wb").close())
     with pytest.raises(StudyError, match=r"could not be written \(No space left"):
         study.fit()
