@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError, ImageError
-from steelyard.images.catalog import Catalog
 from steelyard.images.columns import category_column, number_column, text_column
 from steelyard.images.files import Search, look_at_all
 from steelyard.images.labels import grade_codes, ordered_by_name
 from steelyard.images.report import CatalogReport, Duplicate, Noticed, SameName
 
 if TYPE_CHECKING:
+    from steelyard.images.catalog import Catalog
     from steelyard.images.files import Looking
 
 __all__ = ["build", "from_files"]
@@ -96,6 +96,8 @@ def build(
 ) -> Catalog:
     """Columns of equal length → a catalog in which no two images have the same bytes."""
     import pyarrow as pa
+
+    from steelyard.images.catalog import Catalog  # a catalog inherits its layouts, which come here
 
     report = report or CatalogReport()
     grades = columns.get("grade")

@@ -11,49 +11,33 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.arrays import main_array, open_array, save_array
-from steelyard.images.arrow_file import open_table, recall_path, remember_path, save_table
+from steelyard.images.catalog_file import open_table, save_table
 from steelyard.images.columns import Strings, hex_view, number_column, one_piece, read_numbers, text_column
 from steelyard.images.decode import RGB, OnError, Reading, decode, read_many
 from steelyard.images.files import in_threads
+from steelyard.images.layouts import Layouts
 from steelyard.images.lookup import rows_by_id
-from steelyard.images.moving import find_again, is_still
+from steelyard.images.moving import Relocated, find_again, is_still
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
 from steelyard.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from typing_extensions import Unpack
 
-    from steelyard.images.files import Looking
 
 __all__ = ["Catalog", "Relocated"]
 
 Kind: TypeAlias = Literal["files", "pixels", "npz", "features"]
-_FORMAT = "1"
 
 
-class Relocated(NamedTuple):
-    """What `Catalog.relocate` found.
-
-    Attributes:
-        catalog: the catalog with the new root and the new paths.
-        moved: number of images whose path changed.
-        missing: paths (as they were) of images whose bytes are nowhere below the new root; they keep their rows.
-    """
-
-    catalog: Catalog
-    moved: int
-    missing: tuple[str, ...]
-
-
-class Catalog:
+class Catalog(Layouts):
     """Images with a stable id, in rows.
 
     Make one with `from_folder`, `from_grades`, `from_csv`, `from_limuc`, `from_hyperkvasir`, `from_medmnist`,
@@ -105,88 +89,6 @@ class Catalog:
             self._keys = hex_view(self._column("id"))
         except (ValueError, AttributeError) as error:
             raise CatalogError(f"ids are 32 hex digits each: {error}") from error
-
-    # Making one. Layouts make catalogs, so they are imported when one is made.
-
-    @classmethod
-    def from_folder(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
-        """All images below a folder; see `layouts.from_folder`."""
-        from steelyard.images import layouts
-
-        return layouts.from_folder(root, **options)
-
-    @classmethod
-    def from_grades(
-        cls, root: str | Path, *, grade_names: Sequence[str] | None = None, **options: Unpack[Looking]
-    ) -> Catalog:
-        """A folder of grade folders; see `layouts.from_grades`."""
-        from steelyard.images import layouts
-
-        return layouts.from_grades(root, grade_names=grade_names, **options)
-
-    @classmethod
-    def from_csv(
-        cls,
-        csv: str | Path,
-        root: str | Path | None = None,
-        *,
-        grade_names: Sequence[str] | None = None,
-        **options: Unpack[Looking],
-    ) -> Catalog:
-        """A CSV with the columns `image` and, optionally, `grade` and `group`; see `layouts.from_csv`."""
-        from steelyard.images import layouts
-
-        return layouts.from_csv(csv, root, grade_names=grade_names, **options)
-
-    @classmethod
-    def from_limuc(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
-        """The LIMUC data set as it is published; see `layouts.from_limuc`."""
-        from steelyard.images import layouts
-
-        return layouts.from_limuc(root, **options)
-
-    @classmethod
-    def from_hyperkvasir(cls, root: str | Path, **options: Unpack[Looking]) -> Catalog:
-        """HyperKvasir's ulcerative colitis folders; see `layouts.from_hyperkvasir`."""
-        from steelyard.images import layouts
-
-        return layouts.from_hyperkvasir(root, **options)
-
-    @classmethod
-    def from_medmnist(cls, npz: str | Path) -> Catalog:
-        """A MedMNIST `.npz`, its three parts together; see `layouts.from_medmnist`."""
-        from steelyard.images import layouts
-
-        return layouts.from_medmnist(npz)
-
-    @classmethod
-    def from_features(
-        cls,
-        matrix: str | Path | NDArray[Any],
-        labels: str | Path | None = None,
-        *,
-        root: str | Path | None = None,
-        grade_names: Sequence[str] | None = None,
-    ) -> Catalog:
-        """A precomputed feature matrix, with a labels CSV of as many rows; see `layouts.from_features`."""
-        from steelyard.images import layouts
-
-        return layouts.from_features(matrix, labels, root=root, grade_names=grade_names)
-
-    @classmethod
-    def from_arrays(
-        cls,
-        images: NDArray[np.uint8],
-        *,
-        groups: Sequence[str] | None = None,
-        grades: ArrayLike | None = None,
-        grade_names: Sequence[str] = (),
-        root: str | Path | None = None,
-    ) -> Catalog:
-        """Pictures in memory; see `layouts.from_arrays`."""
-        from steelyard.images import layouts
-
-        return layouts.from_arrays(images, groups=groups, grades=grades, grade_names=grade_names, root=root)
 
     # What the rows say
 
@@ -422,16 +324,11 @@ class Catalog:
             table = table.set_column(at, "row", number_column(np.arange(len(self))))
         # The sorted order goes along, so that looking up an id never sorts again.
         table = table.append_column("order", number_column(self._sorted()))
-        meta = {
-            "steelyard.format": _FORMAT,
-            "steelyard.kind": self.kind,
-            "steelyard.root": remember_path(self.root, target.parent),
-            "steelyard.source": remember_path(source, target.parent),
-            "steelyard.grade_names": json.dumps(self.grade_names, ensure_ascii=False),
-            "steelyard.max_megapixels": repr(float(self.max_megapixels)),
-            "steelyard.report": self._report if isinstance(self._report, str) else self._report.to_json(),
-        }
-        save_table(table, target, meta)
+        report = self._report if isinstance(self._report, str) else self._report.to_json()
+        save_table(
+            table, target, kind=self.kind, root=self.root, source=source, grade_names=self.grade_names,
+            max_megapixels=self.max_megapixels, report=report,
+        )  # fmt: skip
 
     @classmethod
     def open(cls, path: str | Path) -> Catalog:
@@ -440,27 +337,13 @@ class Catalog:
         Raises:
             CatalogError: there is no such file or it is not a catalog.
         """
-        place = Path(path).absolute()
-        table, meta = open_table(place)
-        if meta.get("steelyard.format") != _FORMAT:
-            raise CatalogError(
-                f"{place} is an Arrow file but not a catalog of format {_FORMAT} (it says "
-                f"{meta.get('steelyard.format', 'nothing')}); make it again or update Steelyard"
-            )
+        table, about = open_table(Path(path).absolute())
         try:
-            catalog = cls(
-                table.drop_columns(["order"]),
-                kind=meta["steelyard.kind"],  # type: ignore[arg-type]
-                root=recall_path(meta["steelyard.root"], place.parent),
-                source=recall_path(meta["steelyard.source"], place.parent),
-                grade_names=json.loads(meta["steelyard.grade_names"]),
-                report=meta["steelyard.report"],
-                max_megapixels=float(meta["steelyard.max_megapixels"]),
-            )
+            catalog = cls(table.drop_columns(["order"]), **about)
             catalog._order = read_numbers(one_piece(table.column("order")))
         except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
             raise CatalogError(
-                f"{place} is damaged ({error}); restore a backup with: steelyard restore"
+                f"{path} is damaged ({error}); restore a backup with: steelyard restore"
             ) from error
         return catalog
 
@@ -508,13 +391,7 @@ class Catalog:
             return self._splits[split]
 
     def _with(self, table: pa.Table, **changes: Any) -> Catalog:
-        values: dict[str, Any] = {
-            "kind": self.kind,
-            "root": self.root,
-            "source": self.source,
-            "grade_names": self.grade_names,
-            "report": self._report,
-            "array": self._array,
-            "max_megapixels": self.max_megapixels,
-        }
+        names = ("kind", "root", "source", "grade_names", "max_megapixels")
+        values = {name: getattr(self, name) for name in names}
+        values |= {"report": self._report, "array": self._array}
         return Catalog(table, **(values | changes))

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from steelyard.errors import ImageError
 from steelyard.images.files import find_images, look_at, look_at_all
 from steelyard.progress import Progress
 
-__all__ = ["find_again", "is_still"]
+if TYPE_CHECKING:
+    from steelyard.images.catalog import Catalog
+
+__all__ = ["Relocated", "find_again", "is_still"]
+
+
+class Relocated(NamedTuple):
+    """What `Catalog.relocate` found.
+
+    Attributes:
+        catalog: the catalog with the new root and the new paths.
+        moved: number of images whose path changed.
+        missing: paths (as they were) of images whose bytes are nowhere below the new root; they keep their rows.
+    """
+
+    catalog: Catalog
+    moved: int
+    missing: tuple[str, ...]
 
 
 def find_again(
