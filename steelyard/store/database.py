@@ -102,8 +102,10 @@ def make_engine(url: URL) -> Engine:
     """
     if url.get_backend_name() == "sqlite":
         engine = sa.create_engine(
-            url, pool_size=10, max_overflow=40, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
-        )
+            url, pool_size=10, max_overflow=40, hide_parameters=True,
+            # Lists of ids make many different statements, and each that is kept takes some 10 KB.
+            connect_args={"timeout": BUSY_SECONDS, "cached_statements": 32},
+        )  # fmt: skip
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
