@@ -28,29 +28,29 @@ def main() -> None:
     options = parser.parse_args()
     n, rng = options.answers, np.random.default_rng(0)
     with Store.open(options.url) as store:
-        store.add_images([NewImage(k, f"{k:032x}") for k in range(n + 101)])
-        store.add_pairs([NewPair(k, k + 1) for k in range(n + 100)])
+        store.images.add_all([NewImage(k, f"{k:032x}") for k in range(n + 101)])
+        store.pairs.add_all([NewPair(k, k + 1) for k in range(n + 100)])
 
         def server_seconds() -> float:
-            with store._reading() as connection:
+            with store.database.reading() as connection:
                 pids = connection.execute(
                     sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
                 ).scalars()
                 return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids if psutil.pid_exists(pid))
 
-        kept = "since" in inspect.signature(store.answer_count).parameters  # not in versions before
+        kept = "since" in inspect.signature(store.answers.count).parameters  # not in versions before
 
         def work(answers: int) -> tuple[list[float], list[float]]:
             asked, told = [], []
             while len(told) < answers:
                 start = time.perf_counter()
-                held = store.lease_pairs("kt", 6, seconds=900, rng=rng)
+                held = store.pairs.lease("kt", 6, seconds=900, rng=rng)
                 asked.append(time.perf_counter() - start)
                 for one in held:
                     start = time.perf_counter()
                     said = NewComparison(one.pair, "kt", Answer.LEFT, one.left, one.right)
-                    recorded = store.add_comparison(said, require_lease=True)
-                    store.answer_count(**({"since": recorded.seq} if kept else {}))
+                    recorded = store.answers.add(said, require_lease=True)
+                    store.answers.count(**({"since": recorded.seq} if kept else {}))
                     told.append(time.perf_counter() - start)
             return asked, told
 

@@ -36,8 +36,8 @@ def build(folder: Path, images: int, answers: int, width: int) -> tuple[Study, n
     ids = study.catalog.ids
     for at in range(0, answers, 10_000):
         part = pairs[at : at + 10_000].tolist()
-        numbers = study.store.add_pairs([NewPair(i, j) for i, j in part])
-        study.store.add_comparisons(
+        numbers = study.store.pairs.add_all([NewPair(i, j) for i, j in part])
+        study.store.answers.add_all(
             [
                 NewComparison(
                     n,

@@ -82,13 +82,13 @@ def main() -> None:
         start = time.process_time()
         store = Store.open(url)
         tell("migrating (backup included)", time.process_time() - start)
-        with store._reading() as connection:
+        with store.database.reading() as connection:
             start = time.process_time()
             assert verify(connection) == []
             tell("verifying", time.process_time() - start)
         file = Path(folder) / "log.jsonl"
         start = time.process_time()
-        store.export_log(file)
+        store.audit.export(file)
         tell("writing the log to a file", time.process_time() - start)
         start = time.process_time()
         assert verify_log(file).problems == []

@@ -32,7 +32,7 @@ from steelyard.study import Study
 from steelyard.web.priority import step_back
 step_back(15)  # as the trainer does
 with Study.open(sys.argv[1]) as study:
-    inputs, answers = study.inputs(), study.store.effective_arrays()
+    inputs, answers = study.inputs(), study.store.answers.arrays()
     from steelyard.ranker.learner import Learner
     print("training", flush=True)
     while True:
@@ -168,12 +168,12 @@ def run(options: argparse.Namespace, store: str, seconds: int) -> tuple[dict[str
     folder = web_study.make(options.folder, n=options.images, store=store)
     tokens = []
     with Study.open(folder) as study:
-        known = {annotator.name for annotator in study.store.annotators()}
+        known = {annotator.name for annotator in study.store.people.all()}
         for k in range(options.people):
             if f"load-{k}" not in known:
-                study.store.add_annotator(f"load-{k}")
+                study.store.people.add(f"load-{k}")
             tokens.append(new_secret())
-            study.store.add_token(digest(tokens[-1]), f"load-{k}", "load", mode="local")
+            study.store.people.tokens.add(digest(tokens[-1]), f"load-{k}", "load", mode="local")
         study.propose(options.people * 6)  # as after a few minutes of work: a buffer is up
 
     out = options.folder / "locust.json"

@@ -52,37 +52,37 @@ def measure(url: str, images: int, answers: int) -> dict[str, Any]:
     store = Store.open(url)
     figures["open_s"] = seconds(lambda: Store.open(url).close())
     rows = [NewImage(row, ids[row], f"folder/{row:07d}.png", f"g{row // 10}") for row in range(images)]
-    figures["add_images_s"] = seconds(lambda: store.add_images(rows))
+    figures["add_images_s"] = seconds(lambda: store.images.add_all(rows))
     chosen = random_pairs(answers + 2000, images, taken=PairSet(images), rng=rng)
     new = [NewPair(int(i), int(j), 0, "epig", "these two look equally severe", 0.1) for i, j in chosen]
     numbers: list[int] = []
-    figures["add_pairs_s"] = seconds(lambda: numbers.extend(store.add_pairs(new)))
+    figures["add_pairs_s"] = seconds(lambda: numbers.extend(store.pairs.add_all(new)))
     said = [
         NewComparison(pair, f"p{k % 20}", list(Answer)[int(rng.integers(4))], ids[i], ids[j], 1.0, 3.0)
         for k, (pair, (i, j)) in enumerate(zip(numbers[:answers], chosen.tolist(), strict=False))
     ]
-    figures["add_comparisons_s"] = seconds(lambda: store.add_comparisons(said))
-    figures["effective_arrays_s"] = seconds(store.effective_arrays)
-    last = store.last_seq()
-    figures["effective_arrays_after_ms"] = milliseconds(lambda: store.effective_arrays(after=last), 100)
-    figures["pair_array_s"] = seconds(store.pair_array)
-    figures["counts_s"] = seconds(store.counts)
-    figures["answer_count_s"] = seconds(store.answer_count)
-    figures["answer_count_of_one_ms"] = milliseconds(lambda: store.answer_count("p3"), 20)
-    figures["free_pair_count_ms"] = milliseconds(lambda: store.free_pair_count("p3"), 20)
-    figures["image_ms"] = milliseconds(lambda: store.image(ids[int(rng.integers(images))]))
-    figures["comparisons_of_ms"] = milliseconds(lambda: store.comparisons_of(ids[int(rng.integers(images))]))
-    figures["latest_ms"] = milliseconds(lambda: store.latest("p3", 10))
+    figures["add_comparisons_s"] = seconds(lambda: store.answers.add_all(said))
+    figures["effective_arrays_s"] = seconds(store.answers.arrays)
+    last = store.answers.last_seq()
+    figures["effective_arrays_after_ms"] = milliseconds(lambda: store.answers.arrays(after=last), 100)
+    figures["pair_array_s"] = seconds(store.pairs.array)
+    figures["counts_s"] = seconds(store.answers.by_annotator)
+    figures["answer_count_s"] = seconds(store.answers.count)
+    figures["answer_count_of_one_ms"] = milliseconds(lambda: store.answers.count("p3"), 20)
+    figures["free_pair_count_ms"] = milliseconds(lambda: store.pairs.free_count("p3"), 20)
+    figures["image_ms"] = milliseconds(lambda: store.images.get(ids[int(rng.integers(images))]))
+    figures["comparisons_of_ms"] = milliseconds(
+        lambda: store.answers.of_image(ids[int(rng.integers(images))])
+    )
+    figures["latest_ms"] = milliseconds(lambda: store.answers.latest("p3", 10))
     held: list[Any] = []
 
     def ask() -> None:
-        held[:] = store.lease_pairs("kt", 5, seconds=900, rng=rng)
+        held[:] = store.pairs.lease("kt", 5, seconds=900, rng=rng)
 
     def tell() -> None:
         one = held.pop(0)
-        store.add_comparison(
-            NewComparison(one.pair, "kt", Answer.LEFT, one.left, one.right), require_lease=True
-        )
+        store.answers.add(NewComparison(one.pair, "kt", Answer.LEFT, one.left, one.right), require_lease=True)
 
     took_ask, took_tell = [], []
     for _ in range(300):
@@ -91,7 +91,7 @@ def measure(url: str, images: int, answers: int) -> dict[str, Any]:
     figures["ask_ms"] = [round(float(np.percentile(took_ask, q)), 2) for q in (50, 99)]
     figures["tell_ms"] = [round(float(np.percentile(took_tell, q)), 2) for q in (50, 99)]
     figures["undo_ms"] = milliseconds(
-        lambda: store.undo(store.latest("kt", 1)[0].id, "kt", id=f"u{time.time_ns()}"), 50
+        lambda: store.answers.undo(store.answers.latest("kt", 1)[0].id, "kt", id=f"u{time.time_ns()}"), 50
     )
     figures["check_s"] = seconds(lambda: figures.update(problems=len(store.check())))
     store.close()

@@ -48,12 +48,12 @@ def main() -> None:
             time.sleep(rng.uniform(0, 1.2 * takes))
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            there = study.store.answer_count(f"run{run}")
+            there = study.store.answers.count(f"run{run}")
             assert there in (0, answers), f"run {run} left {there} of {answers} answers"
-            entries = [e for e in study.store.audit_log() if e.detail.get("file") == file.name]
+            entries = [e for e in study.store.audit.log() if e.detail.get("file") == file.name]
             assert len(entries) == bool(there), "an entry in the audit log exactly when there are answers"
-            assert study.store.open_pair_count() == 0, "no pair without its answer"
-            assert len(study.store.pairs()) <= len(study.store.comparisons())
+            assert study.store.pairs.open_count() == 0, "no pair without its answer"
+            assert len(study.store.pairs.all()) <= len(study.store.answers.log())
             assert study.store.check() == []
             cut += not there
             assert import_file(study, file).added == answers - there

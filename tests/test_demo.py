@@ -41,9 +41,9 @@ def test_the_study_opens_with_answers_and_a_model(small: tuple[DemoResult, Path,
     with Study.open(result.study) as study:
         assert len(study.catalog) == 40
         assert study.catalog.groups is not None
-        answers = study.store.effective_arrays()
+        answers = study.store.answers.arrays()
         assert len(answers.labels) == 8
-        assert len(study.store.models()) == 4
+        assert len(study.store.models.all()) == 4
         scores = study.score()
         assert len(scores) == 40
         assert np.isfinite(scores["score"]).all()

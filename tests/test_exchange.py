@@ -37,7 +37,7 @@ def study(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 def told(study: Study) -> list[tuple[object, ...]]:
     return sorted(
-        (c.id, c.left, c.right, c.answer, c.annotator) for c in study.store.comparisons() if c.effective
+        (c.id, c.left, c.right, c.answer, c.annotator) for c in study.store.answers.log() if c.effective
     )
 
 
@@ -79,7 +79,7 @@ def test_tasks_made_by_label_studio_itself_are_understood(tmp_path: Path) -> Non
     (tmp_path / "ls.json").write_text(json.dumps([task]))
     with make_study(tmp_path / "s") as study:
         assert import_file(study, tmp_path / "ls.json").added == 2
-        first, second = study.store.comparisons()
+        first, second = study.store.answers.log()
         paths = [str(p) for p in study.catalog.paths]
         assert paths[study.catalog.index_of(first.left)] == "ward/i3.png"
         assert paths[study.catalog.index_of(first.right)] == "ward/i5.png"
@@ -97,7 +97,7 @@ def test_choix_fits_what_is_exported_for_it(study: Study, tmp_path: Path) -> Non
     (tmp_path / "plain.json").write_text(json.dumps([[0, 1], [2, 1]]))
     with make_study(tmp_path / "three") as third:
         assert import_file(third, tmp_path / "plain.json", annotator="kt").added == 2
-        assert {c.annotator for c in third.store.comparisons()} == {"kt"}
+        assert {c.annotator for c in third.store.answers.log()} == {"kt"}
 
 
 def test_the_same_question_answered_twice_is_a_repeat(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_bad_file_is_named_and_nothing_is_imported(
     with make_study(tmp_path / "s") as study:
         with pytest.raises(StudyError, match=message):
             import_file(study, tmp_path / name)
-        assert study.store.comparisons() == []
-        assert len(study.store.pair_array()) == 0
+        assert study.store.answers.log() == []
+        assert len(study.store.pairs.array()) == 0
 
 
 def test_missing_files_and_unknown_formats_are_said(study: Study, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_table_has_the_columns_that_are_promised(study: Study) -> None:
     assert tuple(table.columns) == COLUMNS
     assert (table["answered_at"] - table["shown_at"] == 1.5).all()
     assert table["left_path"].str.startswith("ward/").all()
-    log = {c.seq: c.hash for c in study.store.comparisons()}  # what the hash chain vouches for
+    log = {c.seq: c.hash for c in study.store.answers.log()}  # what the hash chain vouches for
     assert dict(zip(table["seq"], table["hash"], strict=True)).items() <= log.items()
 
 

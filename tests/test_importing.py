@@ -69,7 +69,9 @@ def write(path: Path, rows: list[str]) -> Path:
 
 
 def nothing_there(study: Study) -> bool:
-    return not study.store.comparisons() and not len(study.store.pair_array()) and not study.store.audit_log()
+    return (
+        not study.store.answers.log() and not len(study.store.pairs.array()) and not study.store.audit.log()
+    )
 
 
 # ---------------------------------------------------------------------- all or nothing
@@ -176,22 +178,22 @@ def test_two_imports_of_one_file_at_once_are_one(tmp_path: Path, where: dict[str
         for thread in threads:
             thread.join()
         assert sorted((d.added, d.known) for d in done) == [(0, 400)] * 3 + [(400, 0)]
-        assert len(study.store.comparisons()) == 400
+        assert len(study.store.answers.log()) == 400
         assert study.store.check() == []
 
 
 def test_importing_while_people_answer_the_same_pairs(tmp_path: Path, where: dict[str, str]) -> None:
     """Nobody's answer is lost and nobody waits in a circle."""
     with make_study(tmp_path / "s", rows=12, **where) as study:
-        numbers = study.store.add_pairs([NewPair(i, j) for i in range(12) for j in range(i)])
+        numbers = study.store.pairs.add_all([NewPair(i, j) for i in range(12) for j in range(i)])
         failed: list[BaseException] = []
 
         def answer() -> None:
             try:
                 with Study.open(tmp_path / "s" / "study") as mine:
                     for number in numbers:
-                        pair = mine.store.pair(number)
-                        mine.store.add_comparison(
+                        pair = mine.store.pairs.get(number)
+                        mine.store.answers.add(
                             NewComparison(number, "ann", sy.Answer.LEFT, pair.first, pair.second)
                         )
             except BaseException as error:
@@ -205,7 +207,7 @@ def test_importing_while_people_answer_the_same_pairs(tmp_path: Path, where: dic
             added += import_file(study, file).added
         person.join()
         assert failed == []
-        assert len(study.store.comparisons()) == added + len(numbers)
+        assert len(study.store.answers.log()) == added + len(numbers)
         assert study.store.check() == []
 
 
@@ -219,7 +221,7 @@ def test_an_id_that_stands_for_another_answer_is_refused(study: Study, tmp_path:
     twice = ["id,left,right,answer", "x3,i1.png,i2.png,left", "x3,i1.png,i2.png,right"]
     with pytest.raises(ConflictError, match="answer x3"):
         import_file(study, write(tmp_path / "c.csv", twice))
-    assert [c.id for c in study.store.comparisons()] == ["x1"]
+    assert [c.id for c in study.store.answers.log()] == ["x1"]
     same = ["id,left,right,answer", "x4,i1.png,i2.png,left", "x4,i1.png,i2.png,left"]
     assert import_file(study, write(tmp_path / "d.csv", same)).to_dict() == {"added": 1, "known": 1}
 
@@ -228,7 +230,7 @@ def test_what_0_1_imported_is_not_doubled(study: Study, tmp_path: Path) -> None:
     """0.1 did not understand a date and made the row's id without it."""
     ids = [str(id) for id in study.catalog.ids]
     old = hashlib.blake2b("\x1f".join(("kt", ids[1], ids[2], "left", "", "1")).encode(), digest_size=16)
-    study.store.import_answers(
+    study.store.answers.import_all(
         [ForeignAnswer(old.hexdigest(), 1, 2, sy.Answer.LEFT, "kt", answered_at=5.0)], actor="kt"
     )
     file = write(
@@ -245,7 +247,7 @@ def test_the_audit_log_says_who_when_which_file_and_how_many(study: Study, tmp_p
     file = write(tmp_path / "a.csv", lines(7))
     import_file(study, file, by="Dr. K")
     import_file(study, file)
-    first, second = study.store.audit_log()
+    first, second = study.store.audit.log()
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert (first.actor, first.action) == ("Dr. K", "imported")
     assert first.detail == {
@@ -265,13 +267,13 @@ def test_the_source_says_import_and_what_it_was(study: Study, tmp_path: Path) ->
     export_file(study, tmp_path / "a.csv")
     with make_study(tmp_path / "two") as other:
         import_file(other, tmp_path / "a.csv")
-        assert {c.note: c.source for c in other.store.comparisons()} == {
+        assert {c.note: c.source for c in other.store.answers.log()} == {
             "page": "import:page", "api": "import:api", "virtual": "import:virtual",
         }  # fmt: skip
         export_file(other, tmp_path / "b.json")
     with make_study(tmp_path / "three") as third:
         import_file(third, tmp_path / "b.json")
-        assert {c.source for c in third.store.comparisons()} == {
+        assert {c.source for c in third.store.answers.log()} == {
             "import:page",
             "import:api",
             "import:virtual",
@@ -320,7 +322,7 @@ def test_reserved_survives_a_spreadsheet(study: Study, tmp_path: Path) -> None:
         "i5.png,i6.png,left,FALSE",
     ]
     import_file(study, write(tmp_path / "a.csv", rows))
-    assert [p.reserved for p in study.store.pairs()] == [True, True, False]
+    assert [p.reserved for p in study.store.pairs.all()] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +341,7 @@ def test_reserved_survives_a_spreadsheet(study: Study, tmp_path: Path) -> None:
 def test_files_as_spreadsheets_save_them(study: Study, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     assert import_file(study, tmp_path / "a.csv").added == 1
-    [one] = study.store.comparisons()
+    [one] = study.store.answers.log()
     assert (one.answer, one.note) == (sy.Answer.LEFT, "gut")
 
 
@@ -362,8 +364,8 @@ def test_no_cell_of_an_export_is_a_formula(study: Study, tmp_path: Path) -> None
     assert not table.map(lambda cell: cell.startswith(("=", "+", "-", "@", "\t", "\r"))).any().any()
     with make_study(tmp_path / "two") as other:
         import_file(other, tmp_path / "a.csv")
-        assert [(c.note, c.annotator) for c in other.store.comparisons()] == [
-            (c.note, c.annotator) for c in study.store.comparisons()
+        assert [(c.note, c.annotator) for c in other.store.answers.log()] == [
+            (c.note, c.annotator) for c in study.store.answers.log()
         ]
 
 
@@ -427,7 +429,7 @@ def test_whatever_was_answered_comes_back_from_every_format(
 ) -> None:
     form = "labelstudio" if name.startswith("label") else None
     with fresh(empty, tmp_path / "one") as one, fresh(empty, tmp_path / "two") as two:
-        one.store.import_answers(given, actor="kt")
+        one.store.answers.import_all(given, actor="kt")
         assert export_file(one, tmp_path / name, form=form) == len(given)
         assert import_file(two, tmp_path / name).added == len(given)
         before, after = (answers_table(study) for study in (one, two))

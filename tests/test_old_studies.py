@@ -36,25 +36,25 @@ def study(folder: Path) -> Iterator[Study]:
 def test_every_answer_and_grade_of_0_1_is_there(study: Study) -> None:
     comparisons = [
         [c.id, c.annotator, c.answer.value if c.answer else None, c.left, c.right, c.supersedes, c.note]
-        for c in study.store.comparisons()
+        for c in study.store.answers.log()
     ]
     assert comparisons == SAID["comparisons"]
     assert {row[2] for row in comparisons} == {"left", "right", "equal", "cannot judge", None}
-    grades = [[g.id, g.image, g.annotator, g.grade, g.supersedes] for g in study.store.grades()]
+    grades = [[g.id, g.image, g.annotator, g.grade, g.supersedes] for g in study.store.grades.log()]
     assert grades == SAID["grades"]
-    assert study.store.excluded_ids() == set(SAID["excluded"])
-    assert study.store.answer_count() == SAID["answers"]
-    assert study.store.open_pair_count() == SAID["open pairs"]
-    assert len(study.store.pair_array()) == SAID["pairs"]
+    assert study.store.images.excluded_ids() == set(SAID["excluded"])
+    assert study.store.answers.count() == SAID["answers"]
+    assert study.store.pairs.open_count() == SAID["open pairs"]
+    assert len(study.store.pairs.array()) == SAID["pairs"]
 
 
 def test_people_models_and_the_audit_log_of_0_1_are_there(study: Study) -> None:
-    assert {a.name: [a.role, a.active] for a in study.store.annotators()} == SAID["annotators"]
-    alma = study.store.annotator("alma")
+    assert {a.name: [a.role, a.active] for a in study.store.people.all()} == SAID["annotators"]
+    alma = study.store.people.get("alma")
     assert str(alma.password_hash).startswith("$argon2")
-    assert [token.label for token in study.store.tokens("alma")] == ["nightly export"]
-    assert [[m.round, m.path, m.fingerprint] for m in study.store.models()] == SAID["models"]
-    audit = [[entry.actor, entry.action] for entry in study.store.audit_log()]
+    assert [token.label for token in study.store.people.tokens.all("alma")] == ["nightly export"]
+    assert [[m.round, m.path, m.fingerprint] for m in study.store.models.all()] == SAID["models"]
+    audit = [[entry.actor, entry.action] for entry in study.store.audit.log()]
     assert audit[: len(SAID["audit"])] == SAID["audit"]  # a migration may add to it, never take away
 
 
@@ -84,7 +84,7 @@ def test_a_study_of_0_1_goes_on(study: Study) -> None:
     study.tell_grade(SAID["images"][7], 1, annotator="kt")
     model = study.fit()
     assert model.round == 2
-    assert study.store.answer_count() == SAID["answers"] + 5
+    assert study.store.answers.count() == SAID["answers"] + 5
     assert len(study.score()) == len(SAID["images"]) - len(SAID["excluded"])
 
 

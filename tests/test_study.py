@@ -62,7 +62,7 @@ def test_the_loop_learns_the_order(study: Study, severity: np.ndarray) -> None:
     assert ((table["low"] < table["score"]) & (table["score"] < table["high"])).all()
     rows = study.catalog.rows_of(table["image"].to_numpy())
     assert np.corrcoef(table["score"], severity[rows])[0, 1] > 0.9
-    assert len(study.store.pair_array()) == len({tuple(p) for p in study.store.pair_array().tolist()}) == 80
+    assert len(study.store.pairs.array()) == len({tuple(p) for p in study.store.pairs.array().tolist()}) == 80
 
 
 @pytest.mark.parametrize("full", ["checkpoint.json", "posterior.safetensors", "rows.npy"])
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_the_model_before(
     with pytest.raises(StudyError, match=r"could not be written \(No space left"):
         study.fit()
     monkeypatch.undo()
-    assert [model.path for model in study.store.models()] == [f"models/{before.folder.name}"]
+    assert [model.path for model in study.store.models.all()] == [f"models/{before.folder.name}"]
     assert study.fit().round == 1
 
 
@@ -103,7 +103,7 @@ def test_a_study_opens_again_as_it_was_left(study: Study, severity: np.ndarray) 
     before = study.posterior
     with Study.open(study.folder) as again:
         assert again.config == study.config
-        assert again.store.answer_count() == 35
+        assert again.store.answers.count() == 35
         assert np.allclose(again.posterior.mean, before.mean)  # type: ignore[union-attr]
         pair = again.ask(1, annotator="kt")[0]
         assert pair.id is not None
@@ -132,7 +132,7 @@ def test_an_undone_pair_comes_back_with_the_same_sides(study: Study) -> None:
     study.undo(told.id, annotator="kt")
     [again] = study.ask(1, annotator="kt")
     assert (again.id, again.left, again.right) == (pair.id, pair.left, pair.right)
-    assert study.store.answer_count() == 0
+    assert study.store.answers.count() == 0
 
 
 def test_two_people_never_get_the_same_open_pair(study: Study) -> None:
@@ -148,7 +148,7 @@ def test_excluded_images_are_never_asked_about(study: Study, severity: np.ndarra
     study.fit()
     gone = [str(i) for i in study.catalog.ids[:40]]
     for image in gone:
-        study.store.exclude_image(image, "kt", "blurred")
+        study.store.images.exclude(image, "kt", "blurred")
     pairs = study.propose(30)
     assert pairs
     assert not {image for p in pairs for image in (p.left, p.right)} & set(gone)
@@ -241,7 +241,7 @@ def test_everything_is_asked_until_nothing_is_left(
         answer(study, 8, severity)
         study.fit()
         answer(study, 8, severity)
-        assert study.store.answer_count() == 10
+        assert study.store.answers.count() == 10
         assert study.ask(1) == []
 
 
@@ -256,7 +256,7 @@ def test_only_the_newest_models_keep_their_rows(study: Study, severity: np.ndarr
     for _ in range(4):
         answer(study, 8, severity)
         study.fit()
-    kept = [m.path for m in study.store.models() if (study.folder / m.path / "rows.npy").exists()]
+    kept = [m.path for m in study.store.models.all() if (study.folder / m.path / "rows.npy").exists()]
     assert len(kept) == 2
     assert study.score() is not None
 
@@ -267,7 +267,7 @@ def test_a_virtual_annotator_answers_what_is_up(study: Study) -> None:
     study.propose(12)
     assert study.simulate(annotator, 5) == 5
     assert study.simulate(annotator) == 7
-    answers = study.store.effective_arrays()
+    answers = study.store.answers.arrays()
     grades = study.known_grades()
     gap = np.sign(grades[answers.pairs[:, 0]] - grades[answers.pairs[:, 1]])
     assert (answers.labels == (gap + 1) / 2).all()

@@ -79,7 +79,7 @@ def test_training_goes_on_and_the_image_comes_back(
 ) -> None:
     with make_study(tmp_path, images, preset) as study:
         answer(study)
-        row = int(study.store.effective_arrays().pairs[0, 0])  # somebody has answered about it
+        row = int(study.store.answers.arrays().pairs[0, 0])  # somebody has answered about it
         path = images / str(study.catalog.paths[row])
         content = path.read_bytes()
         harm(path)
@@ -89,7 +89,7 @@ def test_training_goes_on_and_the_image_comes_back(
         assert len(model.unreadable) == 1
         assert path.name in model.unreadable[0]
         assert load_absent(model.folder).tolist() == [row]
-        answers = study.store.effective_arrays()
+        answers = study.store.answers.arrays()
         about = (answers.pairs == row).any(axis=1)
         held_back = answers.reserved & (preset == "small")  # a network does not learn from these
         assert model.answers == int((~about & ~held_back & ~np.isnan(answers.labels)).sum())
@@ -126,19 +126,19 @@ def test_training_goes_on_and_the_image_comes_back(
 def test_the_trainer_goes_on(tmp_path: Path, images: Path, excluded: bool) -> None:
     with make_study(tmp_path, images, "small") as study:
         answer(study)
-        row = int(study.store.effective_arrays().pairs[0, 0])
+        row = int(study.store.answers.arrays().pairs[0, 0])
         (images / str(study.catalog.paths[row])).unlink()
         if excluded:
-            study.store.exclude_image(str(study.catalog.ids[row]), "kt")
+            study.store.images.exclude(str(study.catalog.ids[row]), "kt")
         assert run_worker(study.folder, once=True) == 1
-        model = study.store.newest_model()
+        model = study.store.models.newest()
         assert model is not None
-        said = "\n".join(study.store.trainer_state().progress["log"])
+        said = "\n".join(study.store.models.trainer.state().progress["log"])
         assert ("1 image cannot be read" in said) == (not excluded), "an excluded one is no news"
         assert str(study.catalog.paths[row]) not in said, "annotators read this"
         answer(study)
         assert run_worker(study.folder, once=True) == 1
-        assert "cannot be read" not in "\n".join(study.store.trainer_state().progress["log"])
+        assert "cannot be read" not in "\n".join(study.store.models.trainer.state().progress["log"])
 
 
 @pytest.mark.parametrize("strategy", ["spread", "random"])
@@ -176,14 +176,14 @@ def test_no_image_at_all_is_an_error(tmp_path: Path, images: Path) -> None:
 def test_excluded_images_teach_nothing_and_have_no_rank(tmp_path: Path, images: Path) -> None:
     with make_study(tmp_path, images, "quick") as study:
         answer(study)
-        row = int(study.store.effective_arrays().pairs[0, 0])
+        row = int(study.store.answers.arrays().pairs[0, 0])
         id = str(study.catalog.ids[row])
         before = study.fit()
-        study.store.exclude_image(id, "kt")
+        study.store.images.exclude(id, "kt")
         after = study.fit()
         assert after.answers < before.answers
         assert id not in set(study.score()["image"])
-        study.store.include_image(id, "kt")
+        study.store.images.include(id, "kt")
         assert id in set(study.score()["image"]), "its features were there all the time"
         assert study.fit().answers == before.answers
 
@@ -194,7 +194,7 @@ def test_a_study_on_features_needs_no_files(tmp_path: Path) -> None:
     catalog = sy.Catalog.from_features(tmp_path / "x.npy", tmp_path / "labels.csv")
     with Study.create(tmp_path / "study", catalog, preset="features") as study:
         answer(study)
-        study.store.exclude_image(str(study.catalog.ids[3]), "kt")
+        study.store.images.exclude(str(study.catalog.ids[3]), "kt")
         assert study.fit().unreadable == ()
         assert len(study.score()) == N - 1
 

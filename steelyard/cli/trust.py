@@ -24,7 +24,7 @@ def log(
 ) -> None:
     """Write the whole log with its hashes: every answer, grade and audit entry, undone ones included."""
     with opened_study(study) as opened:
-        heads = opened.store.export_log(output)
+        heads = opened.store.audit.export(output)
     if as_json:
         print_json({"file": str(output), "heads": [str(head) for head in heads]})
         return
@@ -93,7 +93,7 @@ def sign(
 def signatures(study: StudyFolder, as_json: AsJson = False) -> None:
     """List who signed a study, and what has changed since; `steelyard check` holds each against the logs."""
     with opened_study(study) as opened:
-        _show(opened, opened.store.signatures(), as_json)
+        _show(opened, opened.store.audit.signatures(), as_json)
 
 
 def _show(study: Study, found: list[Signature], as_json: bool) -> None:

@@ -72,7 +72,7 @@ def import_file(study: Study, path: Path, *, annotator: str = "imported", by: st
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
     }
-    return study.store.import_answers(answers, actor=by or _user(), detail=detail)
+    return study.store.answers.import_all(answers, actor=by or _user(), detail=detail)
 
 
 def _user() -> str:

@@ -24,14 +24,14 @@ def answers_table(study: Study) -> pd.DataFrame:
     import pandas as pd
 
     paths = dict(zip(map(str, study.catalog.ids), map(str, study.catalog.paths), strict=True))
-    pairs = {pair.id: pair for pair in study.store.pairs()}
+    pairs = {pair.id: pair for pair in study.store.pairs.all()}
     rows = [
         (
             c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
             c.answered_at, pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
             c.source, c.seq, c.hash,
         )
-        for c in study.store.comparisons()
+        for c in study.store.answers.log()
         if c.effective and c.answer is not None
     ]  # fmt: skip
     table = pd.DataFrame(rows, columns=list(COLUMNS))

@@ -56,9 +56,9 @@ def write_study_report(
     try:
         scores = study.score()
         status, agreement, estimate = study.status(), study.agreement(), study.accuracy()
-        answers = study.store.effective_arrays()
+        answers = study.store.answers.arrays()
         grades = _grades_by_path(study)
-        models = study.store.models()
+        models = study.store.models.all()
         history = _history(study, models, formats)
         scale = [
             figure

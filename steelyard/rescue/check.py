@@ -88,7 +88,7 @@ def check_study(
             _models(place, catalog, store, found)
         tell(4, 5, "looking for images")
         if catalog is not None:
-            left_out = set() if store is None else set(store.excluded_rows().tolist())
+            left_out = set() if store is None else set(store.images.excluded_rows().tolist())
             _images(place, catalog, left_out, images, progress, found)
     _cache(place, found)
     _leftovers(place, found)
@@ -162,12 +162,12 @@ def noted_heads(folder: str | Path) -> list[Head]:
     if store is None:
         return []
     with store:
-        return list(store.heads())
+        return list(store.audit.heads())
 
 
 def _signatures(store: Store, found: list[Finding]) -> None:
     try:
-        newest = store.signatures()[-1:]
+        newest = store.audit.signatures()[-1:]
     except SteelyardError:
         return  # what is wrong with the store has been said
     for one in newest:
@@ -221,7 +221,7 @@ def _open(url: str, found: list[Finding]) -> Store | None:
 
 def _compare(place: Path, catalog: Catalog, store: Store, found: list[Finding]) -> None:
     try:
-        stored = store.images()
+        stored = store.images.all()
     except SteelyardError:
         return  # said before
     ids = [str(id) for id in catalog.ids]
@@ -246,7 +246,7 @@ def _compare(place: Path, catalog: Catalog, store: Store, found: list[Finding]) 
 
 def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Finding]) -> None:
     try:
-        announced = store.models()
+        announced = store.models.all()
     except SteelyardError:
         return  # said before
     for model in announced:

@@ -104,7 +104,7 @@ def restore_study(
         about = dict(archive.about)
     with Store.open(store_url(place, StudyConfig.load(place / "study.toml")), create=False) as opened:
         # What was answered after the backup is gone; whoever reads the log later should know why.
-        opened.audit(
+        opened.audit.add(
             "restore", "restored from a backup", {"made": about.get("made"), "heads": about.get("heads")}
         )
         shown = opened.url

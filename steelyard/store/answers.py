@@ -1,31 +1,203 @@
-"""Reading the log of answers: as it was written, and what of it counts."""
+"""Answers about pairs: sent once or twice, changed, undone – and never lost; read as they were written, or as they count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from steelyard.pairs import Answer
 from steelyard.store import fields
-from steelyard.store.counting import CountedLog
-from steelyard.store.errors import UnknownRecordError
+from steelyard.store.annotators import ensure_annotators
+from steelyard.store.columns import LAST, answer_arrays
+from steelyard.store.counting import Count, count_by_annotator
+from steelyard.store.database import Database
+from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
+from steelyard.store.images import Leaving
+from steelyard.store.importing import ForeignAnswer, Imported, import_answers
+from steelyard.store.leases import end_leases, give_back
+from steelyard.store.locks import lock_pairs
 from steelyard.store.log import COMPARISONS
-from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison
-from steelyard.store.schema import WITHDRAWN, comparisons, images, pairs
+from steelyard.store.pairs import settle
+from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison, NewComparison, Recorded
+from steelyard.store.schema import WITHDRAWN, comparisons, images, pair_leases, pairs
 
-__all__ = ["AnswerTable", "coded"]
-
-_PACE_ANSWERS = 50
-"""An annotator's pace is taken over so many of the latest answers."""
+__all__ = ["Answers"]
 
 
-class AnswerTable(CountedLog):
-    """Methods that read answers."""
+class Answers:
+    """The log of answers: written once, changed or undone by further rows, never lost."""
 
-    def comparison(self, id: str) -> Comparison:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._count = Count(database)
+
+    def add(self, new: NewComparison, *, require_lease: bool = False, now: float | None = None) -> Recorded:
+        """Write one answer; sending the same one again changes nothing.
+
+        When this returns, the answer is on disk.
+
+        Args:
+            new: the answer.
+            require_lease: refuse an answer to a pair that was never handed to the annotator. A lease that has run
+                out is no reason to refuse: the answer may have waited for the network.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            ConflictError: the id was used for another answer; the annotator has answered the pair already; what is
+                superseded was superseded before or is somebody else's.
+            NotHandedOutError: the pair was never handed to the annotator.
+            UnknownRecordError: no such pair, or nothing to supersede.
+            StoreError: the sides do not match the pair, or a field cannot be stored.
+        """
+        return self.add_all([new], require_lease=require_lease, now=now)[0]
+
+    def add_all(
+        self, new: Sequence[NewComparison], *, require_lease: bool = False, now: float | None = None
+    ) -> list[Recorded]:
+        """Write many answers in one transaction, all or none; arguments and errors as in `add`."""
+        for answer in new:
+            _check(answer)
+        if require_lease and not self._db.sqlite and (done := self._add_ordinary(new, now)):
+            return done
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            if not require_lease:  # who was handed a pair is known
+                ensure_annotators(connection, self._db, {answer.annotator for answer in new}, at)
+            leaving = Leaving(connection, {id for answer in new for id in answer.exclude})
+            if (
+                leaving.pairs
+            ):  # all together, in ascending order; one nobody was asked may be dropped meanwhile
+                lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs], missing_ok=True)
+            asked = lock_pairs(connection, [answer.pair for answer in new])
+            if (
+                require_lease
+            ):  # first: which images a pair is of is nobody's business to whom it was not handed
+                _check_handed_out(connection, new)
+            rows = [_values(answer, asked[answer.pair], at) for answer in new]
+            recorded = COMPARISONS.append(self._db, connection, rows)
+            written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
+            end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)
+            settle(connection, [answer.pair for answer in written])
+            for answer in written:
+                leaving.take_out(self._db, answer.exclude, answer.annotator, answer.note, at)
+        return recorded
+
+    def _add_ordinary(self, new: Sequence[NewComparison], now: float | None) -> list[Recorded]:
+        """What nearly every answer is – the first about a pair that was handed out – in one round trip to PostgreSQL.
+
+        Returns:
+            The records; none, and nothing was written, when one of the answers is anything else.
+        """
+        for answer in new:
+            sides = f"{answer.left}{answer.right}"
+            known = 0 < answer.pair <= fields.LARGEST and sides.isascii() and sides.isprintable()
+            if answer.supersedes is not None or answer.exclude or not known:
+                return []
+        with self._db.calling() as connection:
+            at = self._db.clock(connection, now)
+            given = [_said(answer, at) for answer in new]
+            columns = {f"{name}s": [row[name] for row in given] for name in given[0]} if given else {}
+            last = connection.execute(_ANSWER, {**columns, "at": at}).scalar_one() if given else None
+        if last is None:
+            return []
+        first = int(last) - len(new) + 1
+        self._count.go_on(first, len(new))
+        return [Recorded(seq, answer.id, True) for seq, answer in enumerate(new, start=first)]
+
+    def undo(
+        self,
+        comparison_id: str,
+        annotator: str,
+        *,
+        id: str,
+        lease_seconds: float = 900.0,
+        source: str = "page",
+        now: float | None = None,
+    ) -> Recorded:
+        """Withdraw an answer by a new row; the pair is handed to the annotator again, with the same sides.
+
+        Args:
+            comparison_id: the answer that should not count.
+            annotator: who gave it.
+            id: made by the client; the same undo sent twice is one.
+            lease_seconds: how long the pair is reserved for answering anew.
+            source: how the undo came.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            UnknownRecordError: there is no such answer.
+            ConflictError: it is somebody else's, was undone or replaced before, or is itself an undo.
+        """
+        fields.positive(lease_seconds, "the time of a lease")
+        columns = ("pair", "left_row", "right_row")
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            query = sa.select(*(comparisons.c[name] for name in columns)).where(
+                comparisons.c.id == fields.client_id(comparison_id)
+            )
+            undone = connection.execute(query).mappings().one_or_none()
+            if undone is None:
+                raise UnknownRecordError(f"there is no answer {comparison_id} that could be undone")
+            pair = lock_pairs(connection, [undone["pair"]])[undone["pair"]]
+            flipped = undone["left_row"] == pair["second_row"]
+            row = {
+                **undone,
+                "left": pair["second" if flipped else "first"],
+                "right": pair["first" if flipped else "second"],
+                "id": fields.client_id(id),
+                "annotator": fields.name(annotator),
+                "answer": WITHDRAWN,
+                "shown_at": None,
+                "answered_at": at,
+                "received_at": at,
+                "supersedes": comparison_id,
+                "note": "",
+                "source": fields.source(source),
+            }
+            [recorded] = COMPARISONS.append(self._db, connection, [row])
+            if recorded.created:
+                give_back(
+                    self._db,
+                    connection,
+                    annotator,
+                    undone["pair"],
+                    undone["left_row"],
+                    at,
+                    at + lease_seconds,
+                )
+                settle(connection, [undone["pair"]])
+        return recorded
+
+    def import_all(
+        self,
+        new: Sequence[ForeignAnswer],
+        *,
+        actor: str,
+        detail: Mapping[str, Any] | None = None,
+        now: float | None = None,
+    ) -> Imported:
+        """Write answers given elsewhere, with the pairs they are about and an entry in the audit log: all or nothing.
+
+        What is there already, by id, is not doubled, whoever imports at the same time. An annotator's second answer
+        about the same two images becomes the answer to a repeated question.
+
+        Args:
+            new: the answers.
+            actor: who imports.
+            detail: what the audit log should say besides the counts: the file, its hash.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            ConflictError: an id is there with another answer, annotator or other images.
+            UnknownRecordError: a row is no image of this study.
+            StoreError: a field cannot be stored.
+        """
+        return import_answers(self._db, new, actor, detail or {}, now)
+
+    def get(self, id: str) -> Comparison:
         """One row of the log.
 
         Raises:
@@ -35,7 +207,7 @@ class AnswerTable(CountedLog):
             return comparison
         raise UnknownRecordError(f"there is no answer {id}")
 
-    def comparisons(
+    def log(
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None
     ) -> list[Comparison]:
         """The log as it was written, undone answers included, from the first row after number `after`."""
@@ -49,7 +221,7 @@ class AnswerTable(CountedLog):
         query = _DESCRIBED.where(comparisons.c.annotator == annotator, COMPARISONS.counts)
         return self._read(query.order_by(comparisons.c.seq.desc()).limit(n))
 
-    def comparisons_of(self, image_id: str) -> list[Comparison]:
+    def of_image(self, image_id: str) -> list[Comparison]:
         """The answers that count about one image, in the order of the log."""
         row = sa.select(images.c.row).where(images.c.id == image_id).scalar_subquery()
         # Two lookups in two indices; an OR would read the whole table.
@@ -61,105 +233,100 @@ class AnswerTable(CountedLog):
         return self._read(query.order_by(comparisons.c.seq))
 
     def _read(self, query: sa.Select[Any]) -> list[Comparison]:
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [_comparison(row) for row in connection.execute(query).mappings()]
 
-    def effective_arrays(self, after: int = 0, upto: int | None = None) -> AnswerArrays:
+    def arrays(self, after: int = 0, upto: int | None = None) -> AnswerArrays:
         """The answers that count, as columns.
 
         The log is append-only, so what counted when it ended at any number can be read at any later time: a model
-        that was trained up to number s can be trained again on exactly `effective_arrays(upto=s)`.
+        that was trained up to number s can be trained again on exactly `arrays(upto=s)`.
 
         Args:
             after: only answers after this number. `superseded` then lists earlier ones that count no more.
             upto: the end of the log; None takes the newest row.
         """
-        with self._reading() as connection:
-            last = int(connection.execute(_LAST).scalar_one())
-            last = last if upto is None else min(last, upto)
-            span = {"after": after, "upto": last}
-            columns = self._columns(connection, _EFFECTIVE, span)
-            superseded = np.array(connection.execute(_SUPERSEDED, span).scalars().all(), dtype=np.int64)
-        seq, pair, first, second, answer, left, annotator, reserved, repeat, shown_at, answered_at = columns
-        first_row, left_row = np.array(first, dtype=np.int64), np.array(left, dtype=np.int64)
-        left_first = first_row == left_row
-        # P1 is about (first, second); what was said is about (left, right).
-        said = np.array([_LABELS[word] for word in answer], dtype=np.float64)
-        codes, names = coded(annotator)
-        return AnswerArrays(
-            seq=np.array(seq, dtype=np.int64),
-            pair=np.array(pair, dtype=np.int64),
-            pairs=np.stack([first_row, np.array(second, dtype=np.int64)], axis=1),
-            labels=np.where(left_first, said, 1.0 - said),
-            annotator=codes,
-            annotators=names,
-            reserved=np.array(reserved, dtype=bool),
-            repeat=np.array(repeat, dtype=np.int64),
-            left_first=left_first,
-            shown_at=np.array(shown_at, dtype=np.float64),
-            answered_at=np.array(answered_at, dtype=np.float64),
-            last_seq=last,
-            superseded=superseded,
-        )
+        return answer_arrays(self._db, after, upto)
 
     def last_seq(self) -> int:
         """The number of the newest row of the log, 0 where it is empty."""
-        with self._reading() as connection:
-            return int(connection.execute(_LAST).scalar_one())
+        with self._db.reading() as connection:
+            return int(connection.execute(LAST).scalar_one())
 
-    def counts(self) -> list[AnnotatorCount]:
+    def count(self, annotator: str | None = None, *, since: int | None = None) -> int:
+        """How many answers count, of one annotator or of all.
+
+        The number of all is kept: the log only grows, and what each row of it adds or takes away never changes.
+
+        Args:
+            annotator: only this one's.
+            since: the number of all may be as old as this row of the log (which is in it), if it is kept: whoever
+                wrote that row then need not ask the database again.
+        """
+        return self._count.read(annotator, since)
+
+    def by_annotator(self) -> list[AnnotatorCount]:
         """What each annotator did, by name; those who answered nothing are left out."""
-        c = comparisons
-        counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
-        spoken = (
-            sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
-            .where(c.c.answer != WITHDRAWN)
-            .subquery()
+        with self._db.reading() as connection:
+            return count_by_annotator(connection)
+
+
+def _check(answer: NewComparison) -> None:
+    said: object = answer.answer
+    if not isinstance(said, Answer):
+        words = ", ".join(repr(a.value) for a in Answer)
+        raise StoreError(f"an answer is an Answer ({words}), not {said!r}")
+    fields.name(answer.annotator)
+    fields.client_id(answer.id)
+    if answer.supersedes is not None:
+        fields.client_id(answer.supersedes)
+    if not {*answer.exclude} <= {answer.left, answer.right}:
+        raise StoreError("only images of the pair itself can be excluded with an answer")
+
+
+def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
+    if {answer.left, answer.right} != {pair["first"], pair["second"]}:
+        raise StoreError(
+            f"pair {answer.pair} is of the images it was handed out with, not of those that were sent as left and right"
         )
-        number = sa.func.sum(spoken.c.counts)
-        query = (
-            sa.select(
-                spoken.c.annotator,
-                number.label("answers"),
-                sa.func.sum(sa.case((spoken.c.answer == Answer.EQUAL.value, spoken.c.counts), else_=0)).label(
-                    "equal"
-                ),
-                sa.func.sum(
-                    sa.case((spoken.c.answer == Answer.CANNOT_JUDGE.value, spoken.c.counts), else_=0)
-                ).label("cannot_judge"),
-                (sa.func.count() - number).label("undone"),
-                sa.func.min(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("first_at"),
-                sa.func.max(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("last_at"),
+    flipped = answer.left == pair["second"]
+    return {
+        **_said(answer, at),
+        "left_row": pair["second_row" if flipped else "first_row"],
+        "right_row": pair["first_row" if flipped else "second_row"],
+        "received_at": at,
+        "supersedes": answer.supersedes,
+    }
+
+
+def _said(answer: NewComparison, at: float) -> dict[str, Any]:
+    """The fields of a row that the sender decides."""
+    answered_at = fields.time(answer.answered_at, "answered_at")
+    return {
+        "id": answer.id,
+        "pair": answer.pair,
+        "annotator": answer.annotator,
+        "answer": answer.answer.value,
+        "left": answer.left,
+        "right": answer.right,
+        "shown_at": fields.time(answer.shown_at, "shown_at"),
+        "answered_at": at if answered_at is None else answered_at,
+        "note": fields.text(answer.note, "a note"),
+        "source": fields.source(answer.source),
+    }
+
+
+def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> None:
+    handed: set[tuple[int, str]] = set()
+    for chunk in fields.chunks(sorted({answer.pair for answer in new})):
+        handed.update(
+            (pair, annotator) for pair, annotator in connection.execute(_HANDED_OUT, {"ids": chunk})
+        )
+    for answer in new:
+        if (answer.pair, answer.annotator) not in handed:
+            raise NotHandedOutError(
+                f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
             )
-            .group_by(spoken.c.annotator)
-            .order_by(spoken.c.annotator)
-        )
-        with self._reading() as connection:
-            rows = connection.execute(query).mappings().all()
-            paces = {}
-            for row in rows:
-                took = (
-                    sa.select(c.c.answered_at - c.c.shown_at)
-                    .where(
-                        c.c.annotator == row["annotator"], c.c.shown_at.is_not(None), c.c.answer != WITHDRAWN
-                    )
-                    .order_by(c.c.seq.desc())
-                    .limit(_PACE_ANSWERS)
-                )
-                latest = connection.execute(took).scalars().all()
-                paces[row["annotator"]] = float(np.median(latest)) if latest else None
-        return [AnnotatorCount(**row, seconds=paces[row["annotator"]]) for row in rows]
-
-
-_LABELS = {a.value: np.nan if a.label is None else a.label for a in Answer}
-
-
-def coded(names: Iterable[str]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[str, ...]]:
-    """Names as integer codes into the sorted names."""
-    given = list(names)
-    known = tuple(sorted(set(given)))
-    code = {name: k for k, name in enumerate(known)}
-    return np.array([code[name] for name in given], dtype=np.int64), known
 
 
 def _comparison(row: sa.RowMapping) -> Comparison:
@@ -183,35 +350,12 @@ _DESCRIBED = (
     .join(_right, _right.c.row == comparisons.c.right_row)
     .outerjoin(_later, _later.c.supersedes == comparisons.c.id)
 )
-
-_after, _upto = sa.bindparam("after", type_=sa.BigInteger), sa.bindparam("upto", type_=sa.BigInteger)
-_LAST = sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
-_EFFECTIVE = (
-    sa.select(
-        comparisons.c.seq,
-        comparisons.c.pair,
-        pairs.c.first_row,
-        pairs.c.second_row,
-        comparisons.c.answer,
-        comparisons.c.left_row,
-        comparisons.c.annotator,
-        pairs.c.reserved,
-        pairs.c.repeat,
-        comparisons.c.shown_at,
-        comparisons.c.answered_at,
-    )
-    .join(pairs, pairs.c.id == comparisons.c.pair)
-    .where(comparisons.c.seq > _after, comparisons.c.seq <= _upto, COMPARISONS.counted)
-    .order_by(comparisons.c.seq)
+_HANDED_OUT = sa.select(pair_leases.c.pair, pair_leases.c.annotator).where(
+    pair_leases.c.pair.in_(sa.bindparam("ids", expanding=True))
 )
-_SUPERSEDED = (
-    sa.select(comparisons.c.seq)
-    .join(_later, _later.c.supersedes == comparisons.c.id)
-    .where(
-        _later.c.seq > _after,
-        _later.c.seq <= _upto,
-        comparisons.c.seq <= _after,
-        comparisons.c.answer != WITHDRAWN,
-    )
-    .order_by(comparisons.c.seq)
+# The function is made by migration 0006, which says what it does.
+_ANSWER = sa.text(
+    "SELECT steelyard_answer(CAST(:ids AS text[]), CAST(:pairs AS bigint[]), CAST(:annotators AS text[]), "
+    "CAST(:answers AS text[]), CAST(:lefts AS text[]), CAST(:rights AS text[]), CAST(:shown_ats AS float8[]), "
+    "CAST(:answered_ats AS float8[]), CAST(:notes AS text[]), CAST(:sources AS text[]), CAST(:at AS float8))"
 )

@@ -1,26 +1,32 @@
-"""The audit log (who did what and when, append-only) and the study's settings."""
+"""The audit log (who did what and when), the hash chain of all logs, and signatures: what can be proved later."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
+from steelyard.store.chain import LOGS, Head
 from steelyard.store.database import Database
-from steelyard.store.evidence import continued
+from steelyard.store.evidence import append_audit, chained_rows, head
+from steelyard.store.logfile import write_log
 from steelyard.store.records import AuditEntry
-from steelyard.store.schema import audit, settings
+from steelyard.store.schema import audit
+from steelyard.store.signature import Signature, Signing, read_signatures, sign
 
-__all__ = ["AuditLog", "append_audit"]
+__all__ = ["Audit"]
 
 
-class AuditLog(Database):
-    """Methods about the audit log and settings."""
+class Audit:
+    """Who did what and when; where each log ends; who vouched for it."""
 
-    def audit(
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(
         self, actor: str, action: str, detail: Mapping[str, Any] | None = None, *, now: float | None = None
     ) -> int:
         """Write down what somebody did.
@@ -33,72 +39,72 @@ class AuditLog(Database):
         Returns:
             Its number.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            return append_audit(self, connection, at, fields.name(actor, "an actor"), action, detail or {})
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            return append_audit(
+                self._db, connection, at, fields.name(actor, "an actor"), action, detail or {}
+            )
 
-    def audit_log(self, after: int = 0, limit: int | None = None) -> list[AuditEntry]:
+    def log(self, after: int = 0, limit: int | None = None) -> list[AuditEntry]:
         """Entries in their order, from the first one after number `after`."""
-        return self._audited(audit.c.seq > after, audit.c.seq, limit)
+        return self._read(audit.c.seq > after, audit.c.seq, limit)
 
-    def latest_audit(self, limit: int, before: int | None = None) -> list[AuditEntry]:
+    def latest(self, limit: int, before: int | None = None) -> list[AuditEntry]:
         """The last entries, newest first; with `before`, the last ones before that number."""
         earlier = sa.true() if before is None else audit.c.seq < before
-        return self._audited(earlier, audit.c.seq.desc(), limit)
+        return self._read(earlier, audit.c.seq.desc(), limit)
 
-    def _audited(
+    def _read(
         self, which: sa.ColumnElement[bool], order: sa.ColumnElement[int], limit: int | None
     ) -> list[AuditEntry]:
         query = sa.select(audit).where(which).order_by(order).limit(limit)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [AuditEntry(**row) for row in connection.execute(query).mappings()]
 
-    def setting(self, key: str, default: Any = None) -> Any:
-        """The value of a setting, or `default`."""
-        with self._reading() as connection:
-            row = connection.execute(sa.select(settings.c.value).where(settings.c.key == key)).one_or_none()
-        return default if row is None else row[0]
+    def heads(self) -> tuple[Head, ...]:
+        """Where each log ends: number and hash of its last row. Noted elsewhere, they are evidence for all before."""
+        with self._db.reading() as connection:
+            return tuple(head(connection, log) for log in LOGS)
 
-    def settings(self) -> dict[str, Any]:
-        """All settings."""
-        with self._reading() as connection:
-            rows = connection.execute(sa.select(settings).order_by(settings.c.key))
-            return {row.key: row.value for row in rows}
+    def rows(self, log: str, *, after: int = 0, upto: int | None = None) -> Iterator[dict[str, Any]]:
+        """Every row of a log (`comparisons`, `grades` or `audit`), undone ones included, as it is hashed.
 
-    def set_setting(self, key: str, value: Any) -> None:
-        """Set a setting to a value that JSON can hold."""
-        values = {
-            "key": fields.name(key, "a setting's key"),
-            "value": fields.document(value, f"setting {key!r}"),
-        }
-        with self._writing() as connection:
-            insert = self._insert(settings).values(values)
-            connection.execute(
-                insert.on_conflict_do_update(index_elements=["key"], set_={"value": values["value"]})
-            )
+        Args:
+            log: which one.
+            after: from the first row after this number.
+            upto: up to this number; None for all there are.
+        """
+        return chained_rows(self._db, log, after, upto)
 
-    def kept_setting(self, key: str, value: Any) -> Any:
-        """The value of a setting, which becomes `value` if it has none; of several that come at once one is kept."""
-        values = {
-            "key": fields.name(key, "a setting's key"),
-            "value": fields.document(value, f"setting {key!r}"),
-        }
-        with self._writing() as connection:
-            connection.execute(self._insert(settings).values(values).on_conflict_do_nothing())
-            return connection.execute(sa.select(settings.c.value).where(settings.c.key == key)).scalar_one()
+    def export(self, path: str | Path) -> tuple[Head, ...]:
+        """Write all three logs with their hashes as JSON Lines; `steelyard.store.logfile.verify_log` reads them.
 
+        Returns:
+            The heads, which the file's first line carries too.
 
-def append_audit(
-    database: Database, connection: Connection, at: float, actor: str, action: str, detail: Mapping[str, Any]
-) -> int:
-    """Write an entry in a running transaction; the log's lock comes last, so call it at the end."""
-    entry = {
-        "at": at,
-        "actor": actor,
-        "action": fields.name(action, "an action"),
-        "detail": fields.document(dict(detail), "the detail of an audit entry"),
-    }
-    database._lock_log(connection)
-    [row] = continued(connection, "audit", [entry])
-    connection.execute(sa.insert(audit), row)
-    return int(row["seq"])
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        heads = self.heads()
+        rows = ((one.log, row) for one in heads for row in self.rows(one.log, upto=one.seq))
+        write_log(Path(path), heads, rows)
+        return heads
+
+    def sign(self, signing: Signing, *, key: Any = None, now: float | None = None) -> Signature:
+        """Sign the study as it is now.
+
+        Args:
+            signing: who, with which meaning, and what lies outside the store.
+            key: a `steelyard.study.signing.Key` that signs the statement too, so that nobody who only has the
+                database can forge it.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            StoreError: a field cannot be stored.
+        """
+        return sign(self._db, signing, key, now)
+
+    def signatures(self) -> list[Signature]:
+        """Every signature, oldest first, and how much came after each."""
+        with self._db.reading() as connection:
+            return read_signatures(connection)

@@ -18,7 +18,7 @@ from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError
 from steelyard.store.schema import changes
 
-__all__ = ["Change", "ChangeTable"]
+__all__ = ["Change", "change", "change_made"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +34,23 @@ class Change:
     at: float
 
 
-class ChangeTable(Database):
-    """Methods about changes."""
+@contextmanager
+def change(database: Database, id: str | None, actor: str, what: str, now: float | None) -> Iterator[Change]:
+    """`Store.change`, which says what it does."""
+    with database.together() as connection:
+        at = database.clock(connection, now)
+        if id is None or _claim(database, connection, id, actor, what, at):
+            yield Change(True, at)
+        else:
+            yield Change(False, _made(connection, id, actor, what) or at)
 
-    @contextmanager
-    def change(self, id: str | None, actor: str, what: str, *, now: float | None = None) -> Iterator[Change]:
-        """Make a change once: all calls inside are one transaction, which the change's id is part of.
 
-        Args:
-            id: made by the client; None is always to be made.
-            actor: who makes it.
-            what: what it is, so that an id used for something else is noticed.
-            now: seconds since 1970; None asks the database.
-
-        Raises:
-            ConflictError: the id was used for another change.
-
-        Example:
-            with store.change(key, "ada", "add annotator mo") as change:
-                if change.first:
-                    store.add_annotator("mo")
-                    store.audit("ada", "annotator added", {"name": "mo"})
-        """
-        with self._together() as connection:
-            at = self._clock(connection, now)
-            if id is None or _claim(self, connection, id, actor, what, at):
-                yield Change(True, at)
-            else:
-                yield Change(False, _made(connection, id, actor, what) or at)
-
-    def change_made(self, id: str | None, actor: str, what: str) -> float | None:
-        """When a change was made, or None; for one that takes too long to be a transaction. Errors as in `change`."""
-        if id is None:
-            return None
-        with self._reading() as connection:
-            return _made(connection, fields.client_id(id), actor, what)
+def change_made(database: Database, id: str | None, actor: str, what: str) -> float | None:
+    """`Store.change_made`, which says what it does."""
+    if id is None:
+        return None
+    with database.reading() as connection:
+        return _made(connection, fields.client_id(id), actor, what)
 
 
 def _claim(database: Database, connection: Connection, id: str, actor: str, what: str, at: float) -> bool:
@@ -80,7 +62,7 @@ def _claim(database: Database, connection: Connection, id: str, actor: str, what
         "at": at,
     }
     # PostgreSQL waits here for a transaction that has just written the same id, and then finds it.
-    insert = database._insert(changes).values(values).on_conflict_do_nothing().returning(changes.c.id)
+    insert = database.insert(changes).values(values).on_conflict_do_nothing().returning(changes.c.id)
     return connection.execute(insert).first() is not None
 
 

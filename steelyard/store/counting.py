@@ -1,50 +1,93 @@
-"""How many answers count: asked in every request, so it is kept and counted on."""
+"""How many answers count. The number of all is asked in every request, so it is kept and counted on."""
 
 from __future__ import annotations
 
+import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
+from steelyard.pairs import Answer
 from steelyard.store.database import Database
+from steelyard.store.log import COMPARISONS
+from steelyard.store.records import AnnotatorCount
 from steelyard.store.schema import WITHDRAWN, comparisons
 
-__all__ = ["CountedLog"]
+__all__ = ["Count", "count_by_annotator"]
+
+_PACE_ANSWERS = 50
+"""An annotator's pace is taken over so many of the latest answers."""
 
 
-class CountedLog(Database):
-    """Methods that count answers."""
+class Count:
+    """How many answers count, remembered from one question to the next."""
 
-    _counted: tuple[int, int] = 0, 0  # the last row of the log that was counted, and the answers up to there
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._counted = 0, 0  # the last row of the log that was counted, and the answers up to there
 
-    def answer_count(self, annotator: str | None = None, *, since: int | None = None) -> int:
-        """How many answers count, of one annotator or of all.
-
-        The number of all is kept: the log only grows, and what each row of it adds or takes away never changes.
-
-        Args:
-            annotator: only this one's.
-            since: the number of all may be as old as this row of the log (which is in it), if it is kept: whoever
-                wrote that row then need not ask the database again.
-        """
+    def read(self, annotator: str | None, since: int | None) -> int:
+        """`Answers.count`, which says what it does."""
         seq, answers = self._counted
         if annotator is None and since is not None and seq >= since > 0:
             return answers
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             if annotator is not None:
                 return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
             more, last = connection.execute(_COUNT_AFTER, {"after": seq}).one()
         if last is not None:
             answers += int(more)
-            if self._settled:
+            if self._db.settled:
                 self._counted = int(last), answers
         return answers
 
-    def _count_on(self, first: int, n: int) -> None:
+    def go_on(self, first: int, n: int) -> None:
         """Rows from number `first` were written, `n` answers that supersede nothing."""
         seq, answers = self._counted
         if (
-            seq == first - 1 and self._settled
+            seq == first - 1 and self._db.settled
         ):  # else somebody else wrote in between, and the next who asks reads on
             self._counted = first + n - 1, answers + n
+
+
+def count_by_annotator(connection: Connection) -> list[AnnotatorCount]:
+    """`Answers.by_annotator`, which says what it does."""
+    c = comparisons
+    counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
+    spoken = (
+        sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
+        .where(c.c.answer != WITHDRAWN)
+        .subquery()
+    )
+    number = sa.func.sum(spoken.c.counts)
+    query = (
+        sa.select(
+            spoken.c.annotator,
+            number.label("answers"),
+            sa.func.sum(sa.case((spoken.c.answer == Answer.EQUAL.value, spoken.c.counts), else_=0)).label(
+                "equal"
+            ),
+            sa.func.sum(
+                sa.case((spoken.c.answer == Answer.CANNOT_JUDGE.value, spoken.c.counts), else_=0)
+            ).label("cannot_judge"),
+            (sa.func.count() - number).label("undone"),
+            sa.func.min(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("first_at"),
+            sa.func.max(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("last_at"),
+        )
+        .group_by(spoken.c.annotator)
+        .order_by(spoken.c.annotator)
+    )
+    rows = connection.execute(query).mappings().all()
+    paces = {}
+    for row in rows:
+        took = (
+            sa.select(c.c.answered_at - c.c.shown_at)
+            .where(c.c.annotator == row["annotator"], c.c.shown_at.is_not(None), c.c.answer != WITHDRAWN)
+            .order_by(c.c.seq.desc())
+            .limit(_PACE_ANSWERS)
+        )
+        latest = connection.execute(took).scalars().all()
+        paces[row["annotator"]] = float(np.median(latest)) if latest else None
+    return [AnnotatorCount(**row, seconds=paces[row["annotator"]]) for row in rows]
 
 
 _row, _target = comparisons.alias("later_row"), comparisons.alias("target")

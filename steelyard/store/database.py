@@ -31,7 +31,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from steelyard.errors import MissingExtraError
-from steelyard.store import fields, schema
+from steelyard.store import fields
 from steelyard.store.errors import BusyError, StoreError, UnavailableError
 from steelyard.store.faults import translated
 
@@ -185,42 +185,39 @@ def _spoken_to(connection: Any) -> bool:
 
 
 class Database:
-    """An open database; `Store` adds the methods."""
+    """An open database, shared by the facets of a store."""
 
     def __init__(self, engine: Engine) -> None:
         self.url = engine.url.render_as_string(hide_password=True)
-        self.revision = schema.REVISION
-        self._engine = engine
-        self._sqlite = engine.dialect.name == "sqlite"
+        self.engine = engine
+        self.sqlite = engine.dialect.name == "sqlite"
         self._pid = os.getpid()
         # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
         self._writer = threading.Lock()
         # The transaction that this thread's calls belong to, if `_together` began one.
         self._running = threading.local()
         self._ahead, self._asked = 0.0, -math.inf  # the server's clock against ours, and when it was asked
-        # Annotators that were met in the database, from which nobody is ever removed.
-        self._known: set[str] = set()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         with self._transaction(writing=False) as connection:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
         with self._transaction(writing=True) as connection:
             yield connection
 
     @contextmanager
-    def _calling(self) -> Iterator[Connection]:
+    def calling(self) -> Iterator[Connection]:
         """For PostgreSQL's functions: a statement is a transaction of its own, one round trip with its commit."""
         with self._transaction(writing=False) as connection:
             yield connection
 
     @contextmanager
-    def _together(self) -> Iterator[Connection]:
+    def together(self) -> Iterator[Connection]:
         """One transaction for all calls of this thread inside it: they are kept together or not at all."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             self._running.connection = connection
             try:
                 yield connection
@@ -228,30 +225,30 @@ class Database:
                 self._running.connection = None
 
     @property
-    def _settled(self) -> bool:
+    def settled(self) -> bool:
         """Whether what a call has just read or written is committed, and may be remembered."""
         return getattr(self._running, "connection", None) is None
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Connection]:
         if (running := getattr(self._running, "connection", None)) is not None:
-            with wrapped_errors(self._engine):
+            with wrapped_errors(self.engine):
                 yield running
             return
         if self._pid != os.getpid():
             # A connection must not be used on both sides of a fork; the child starts with none.
-            self._engine.dispose(close=False)
+            self.engine.dispose(close=False)
             self._pid, self._writer = os.getpid(), threading.Lock()
         with ExitStack() as stack:
-            stack.enter_context(wrapped_errors(self._engine))
-            if writing and self._sqlite:
+            stack.enter_context(wrapped_errors(self.engine))
+            if writing and self.sqlite:
                 if not self._writer.acquire(timeout=BUSY_SECONDS):
                     raise BusyError(
                         "too many requests at once; nothing was written, try again", place=self.url
                     )
                 stack.callback(self._writer.release)
-            connection = stack.enter_context(self._engine.connect())
-            if writing or self._sqlite:
+            connection = stack.enter_context(self.engine.connect())
+            if writing or self.sqlite:
                 connection.execution_options(writing=writing)
             else:
                 # Each statement sees what is committed then, in a transaction or not; without, BEGIN and COMMIT are
@@ -266,47 +263,47 @@ class Database:
         Raises:
             StoreError: it cannot be used now, and why.
         """
-        with self._reading() as connection:
+        with self.reading() as connection:
             connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
-            if not self._sqlite and connection.execute(sa.text("SELECT pg_is_in_recovery()")).scalar_one():
+            if not self.sqlite and connection.execute(sa.text("SELECT pg_is_in_recovery()")).scalar_one():
                 raise UnavailableError("the database is a read-only standby", place=self.url)
-        if self._sqlite:
-            with self._writing():
+        if self.sqlite:
+            with self.writing():
                 pass  # the lock for writing could be had
-            if shutil.disk_usage(Path(str(self._engine.url.database)).parent).free < LEAST_FREE:
+            if shutil.disk_usage(Path(str(self.engine.url.database)).parent).free < LEAST_FREE:
                 raise UnavailableError("the disk of the database is full", place=self.url)
 
     def checkpoint(self) -> None:
         """Bring SQLite's write-ahead log into its file, as far as nobody is in the way; nobody has to wait for it."""
-        if not self._sqlite:
+        if not self.sqlite:
             return
-        with wrapped_errors(self._engine):
-            connection = self._engine.raw_connection()  # not in a transaction
+        with wrapped_errors(self.engine):
+            connection = self.engine.raw_connection()  # not in a transaction
             try:
                 connection.driver_connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # type: ignore[union-attr]
             finally:
                 connection.close()
 
-    def _clock(self, connection: Connection, now: float | None) -> float:
+    def clock(self, connection: Connection, now: float | None) -> float:
         """The given time, or that of the database's machine: several machines then share one clock.
 
         It is asked once a minute; in between our own goes on from there, which saves every request a round trip.
         """
         if now is not None:
             return fields.time(now, "now") or 0.0
-        if self._sqlite:
+        if self.sqlite:
             return clock.time()
         if clock.monotonic() - self._asked > CLOCK_SECONDS:
             told = float(connection.execute(_NOW).scalar_one())
             self._ahead, self._asked = told - clock.time(), clock.monotonic()
         return clock.time() + self._ahead
 
-    def _lock_log(self, connection: Connection) -> None:
+    def lock_log(self, connection: Connection) -> None:
         """Keep numbers of the logs in the order of commits; call it last, just before inserting."""
-        if not self._sqlite:
+        if not self.sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
 
-    def _columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
+    def columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
         """The result as one tuple a column, past SQLAlchemy's rows: for arrays of a hundred thousand entries."""
         result = connection.execute(query, values)
         names = len(result.keys())
@@ -314,14 +311,14 @@ class Database:
         result.close()
         return list(zip(*rows, strict=True)) if rows else [()] * names
 
-    def _filled(self, connection: Connection, table: sa.Table, n: int) -> None:
+    def filled(self, connection: Connection, table: sa.Table, n: int) -> None:
         """Let PostgreSQL look at a table after many rows came at once; its own look may be a minute away."""
-        if n >= 10_000 and not self._sqlite:
+        if n >= 10_000 and not self.sqlite:
             connection.execute(sa.text(f"ANALYZE {table.name}"))
 
-    def _insert(self, table: sa.Table) -> Any:
+    def insert(self, table: sa.Table) -> Any:
         """An INSERT that knows ON CONFLICT."""
-        return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
+        return sqlite.insert(table) if self.sqlite else postgresql.insert(table)
 
 
 _NOW = sa.text("SELECT extract(epoch FROM clock_timestamp())")

@@ -1,67 +1,35 @@
-"""The hash chain in the database: continuing it, verifying it, and taking the log out with its hashes."""
+"""The hash chain in the database: continuing it, verifying it, reading a log with its hashes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from steelyard.store import schema
+from steelyard.store import fields, schema
 from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, genesis, link
 from steelyard.store.database import Database
-from steelyard.store.logfile import write_log
 
-__all__ = ["Evidence", "continued", "head", "parsed", "verify"]
+__all__ = ["append_audit", "chained_rows", "continued", "head", "parsed", "verify"]
 
 BLOCK = 10_000
 """Rows that are read at once: the log of a large study does not fit into memory."""
 
 
-class Evidence(Database):
-    """Methods about the hash chain."""
-
-    def heads(self) -> tuple[Head, ...]:
-        """Where each log ends: number and hash of its last row. Noted elsewhere, they are evidence for all before."""
-        with self._reading() as connection:
-            return tuple(head(connection, log) for log in LOGS)
-
-    def log_with_hashes(
-        self, log: str, *, after: int = 0, upto: int | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """Every row of a log (`comparisons`, `grades` or `audit`), undone ones included, as it is hashed.
-
-        Args:
-            log: which one.
-            after: from the first row after this number.
-            upto: up to this number; None for all there are.
-        """
-        names = [*(name for name, _ in FIELDS[log]), "hash"]
-        while True:
-            with self._reading() as connection:
-                rows = _block(connection, log, after, upto)
-            for row in rows:
-                yield dict(zip(names, row, strict=True))
-            if len(rows) < BLOCK:
-                return
-            after = rows[-1][0]
-
-    def export_log(self, path: str | Path) -> tuple[Head, ...]:
-        """Write all three logs with their hashes as JSON Lines; `steelyard.store.logfile.verify_log` reads them.
-
-        Returns:
-            The heads, which the file's first line carries too.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
-        heads = self.heads()
-        rows = ((one.log, row) for one in heads for row in self.log_with_hashes(one.log, upto=one.seq))
-        write_log(Path(path), heads, rows)
-        return heads
+def chained_rows(database: Database, log: str, after: int, upto: int | None) -> Iterator[dict[str, Any]]:
+    """`Audit.rows`, which says what it does."""
+    names = [*(name for name, _ in FIELDS[log]), "hash"]
+    while True:
+        with database.reading() as connection:
+            rows = _block(connection, log, after, upto)
+        for row in rows:
+            yield dict(zip(names, row, strict=True))
+        if len(rows) < BLOCK:
+            return
+        after = rows[-1][0]
 
 
 def head(connection: Connection, log: str) -> Head:
@@ -84,6 +52,22 @@ def continued(connection: Connection, log: str, rows: Iterable[dict[str, Any]]) 
         hash = link(log, hash, {**row, "seq": seq})
         done.append({**row, "seq": seq, "hash": hash})
     return done
+
+
+def append_audit(
+    database: Database, connection: Connection, at: float, actor: str, action: str, detail: Mapping[str, Any]
+) -> int:
+    """Write an entry in a running transaction; the log's lock comes last, so call it at the end."""
+    entry = {
+        "at": at,
+        "actor": actor,
+        "action": fields.name(action, "an action"),
+        "detail": fields.document(dict(detail), "the detail of an audit entry"),
+    }
+    database.lock_log(connection)
+    [row] = continued(connection, "audit", [entry])
+    connection.execute(sa.insert(schema.audit), row)
+    return int(row["seq"])
 
 
 def verify(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:

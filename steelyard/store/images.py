@@ -12,23 +12,27 @@ from sqlalchemy.engine import Connection
 
 from steelyard.progress import Progress
 from steelyard.store import fields
-from steelyard.store.audit import append_audit
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
-from steelyard.store.pairs import lock_pairs, settle
+from steelyard.store.evidence import append_audit
+from steelyard.store.locks import lock_pairs
+from steelyard.store.pairs import settle
 from steelyard.store.records import Image, NewImage
 from steelyard.store.schema import images, pairs
 
-__all__ = ["ImageTable", "Leaving"]
+__all__ = ["Images", "Leaving"]
 
 _COLUMNS = ("row", "id", "path", "group", "grade", "width", "height")
 _CHUNK = 20_000
 
 
-class ImageTable(Database):
-    """Methods about images."""
+class Images:
+    """Images of the study, each known by its row in the catalog and by the hash of its bytes."""
 
-    def add_images(self, rows: Iterable[NewImage], progress: Progress | None = None) -> int:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add_all(self, rows: Iterable[NewImage], progress: Progress | None = None) -> int:
         """Register images; one that is there already with the same row is left alone.
 
         Args:
@@ -44,23 +48,23 @@ class ImageTable(Database):
         """
         total = len(rows) if isinstance(rows, Sequence) else 0
         added = done = 0
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             filled = connection.execute(sa.select(sa.func.count()).select_from(images)).scalar_one() > 0
             for chunk in fields.chunks(rows, _CHUNK):
                 values = [_values(image) for image in chunk]
                 if filled:
                     values = _unknown(connection, values)
-                self._insert_images(connection, values)
+                self._insert(connection, values)
                 added, done = added + len(values), done + len(chunk)
                 if progress is not None:
                     progress(done, total, "registering images")
-            self._filled(connection, images, added)
+            self._db.filled(connection, images, added)
         return added
 
-    def _insert_images(self, connection: Connection, values: list[dict[str, Any]]) -> None:
+    def _insert(self, connection: Connection, values: list[dict[str, Any]]) -> None:
         if not values:
             return
-        if self._sqlite:
+        if self._db.sqlite:
             connection.execute(sa.insert(images), values)
             return
         # COPY is several times faster than a million INSERTs, and part of the same transaction.
@@ -71,27 +75,27 @@ class ImageTable(Database):
                 copy.write_row([value[name] for name in _COLUMNS])
         cursor.close()
 
-    def image(self, id: str) -> Image:
+    def get(self, id: str) -> Image:
         """One image.
 
         Raises:
             UnknownRecordError: no image has this id.
         """
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return _image(connection, id)
 
-    def images(self, after_row: int = -1, limit: int | None = None) -> list[Image]:
+    def all(self, after_row: int = -1, limit: int | None = None) -> list[Image]:
         """Images in the order of their rows, from the first one after `after_row`."""
         query = sa.select(images).where(images.c.row > after_row).order_by(images.c.row).limit(limit)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [Image(**row) for row in connection.execute(query).mappings()]
 
-    def image_count(self) -> int:
+    def count(self) -> int:
         """How many images there are, excluded ones included."""
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(images)).scalar_one())
 
-    def exclude_image(self, id: str, by: str, reason: str = "", *, now: float | None = None) -> None:
+    def exclude(self, id: str, by: str, reason: str = "", *, now: float | None = None) -> None:
         """Take an image out: its pairs are asked no more. What was answered stays in the log.
 
         Excluding it again changes nothing.
@@ -101,7 +105,7 @@ class ImageTable(Database):
         """
         self._set_excluded(id, fields.name(by), fields.text(reason, "the reason"), now, excluded=True)
 
-    def include_image(self, id: str, by: str, *, now: float | None = None) -> None:
+    def include(self, id: str, by: str, *, now: float | None = None) -> None:
         """Put an excluded image back.
 
         Raises:
@@ -110,25 +114,25 @@ class ImageTable(Database):
         self._set_excluded(id, fields.name(by), "", now, excluded=False)
 
     def _set_excluded(self, id: str, by: str, reason: str, now: float | None, *, excluded: bool) -> None:
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             leaving = Leaving(connection, {id})
             lock_pairs(connection, leaving.pairs, missing_ok=True)
             if excluded:
-                leaving.take_out(self, [id], by, reason, at)
+                leaving.take_out(self._db, [id], by, reason, at)
             else:
-                leaving.put_back(self, id, by, at)
+                leaving.put_back(self._db, id, by, at)
 
     def excluded_ids(self) -> set[str]:
         """Ids of the images that were taken out."""
         query = sa.select(images.c.id).where(images.c.excluded_at.is_not(None))
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return set(connection.execute(query).scalars())
 
     def excluded_rows(self) -> NDArray[np.int64]:
         """Rows of the images that were taken out, ascending."""
         query = sa.select(images.c.row).where(images.c.excluded_at.is_not(None)).order_by(images.c.row)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return np.array(connection.execute(query).scalars().all(), dtype=np.int64)
 
     def relocate(self, paths_by_id: Mapping[str, str]) -> int:
@@ -144,7 +148,7 @@ class ImageTable(Database):
             UnknownRecordError: an id that is no image of this study; nothing is changed.
         """
         changed = 0
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             for ids in fields.chunks(sorted(paths_by_id)):
                 query = sa.select(images.c.id, images.c.path).where(images.c.id.in_(ids))
                 paths = {row.id: row.path for row in connection.execute(query)}

@@ -12,16 +12,17 @@ from sqlalchemy.engine import Connection
 from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
-from steelyard.store.audit import append_audit
 from steelyard.store.database import Database
 from steelyard.store.errors import BusyError, ConflictError, StoreError
+from steelyard.store.evidence import append_audit
 from steelyard.store.leases import end_leases
+from steelyard.store.locks import hold_images, lock_pairs
 from steelyard.store.log import COMPARISONS
-from steelyard.store.pairs import lock_images, lock_pairs, put_pairs, settle
+from steelyard.store.pairs import put_pairs, settle
 from steelyard.store.records import NewPair
 from steelyard.store.schema import comparisons, images, pairs
 
-__all__ = ["ForeignAnswer", "ImportTable", "Imported", "check_foreign"]
+__all__ = ["ForeignAnswer", "Imported", "check_foreign", "import_answers"]
 
 _ATTEMPTS = 10  # a pair that somebody put up while we were looking makes us look again
 _AT_ONCE = 5_000  # rows handed to the log at once: what is kept in memory does not grow with the file
@@ -102,102 +103,89 @@ def check_foreign(new: ForeignAnswer) -> None:
         raise StoreError("an image is compared with itself")
 
 
-class ImportTable(Database):
-    """The method that brings in answers."""
+def import_answers(
+    database: Database,
+    new: Sequence[ForeignAnswer],
+    actor: str,
+    detail: Mapping[str, Any],
+    now: float | None,
+) -> Imported:
+    """`Answers.import_all`, which says what it does."""
+    fields.name(actor, "an actor")
+    for answer in new:
+        check_foreign(answer)
+    for _ in range(_ATTEMPTS):
+        try:
+            with database.writing() as connection:
+                return _import(database, connection, new, actor, detail, database.clock(connection, now))
+        except _Moved:
+            continue
+    raise BusyError("others kept putting up the same pairs; nothing was imported, try again")
 
-    def import_answers(
-        self,
-        new: Sequence[ForeignAnswer],
-        *,
-        actor: str,
-        detail: Mapping[str, Any] | None = None,
-        now: float | None = None,
-    ) -> Imported:
-        """Write answers given elsewhere, with the pairs they are about and an entry in the audit log: all or nothing.
 
-        What is there already, by id, is not doubled, whoever imports at the same time. An annotator's second answer
-        about the same two images becomes the answer to a repeated question.
+def _import(
+    database: Database,
+    connection: Connection,
+    given: Sequence[ForeignAnswer],
+    actor: str,
+    detail: Mapping[str, Any],
+    at: float,
+) -> Imported:
+    # Locks in the order annotator → image → pair → log. The log's is the last and keeps everything as it is: what
+    # is looked up after it holds until the commit.
+    new = _unknown(connection, given)
+    ensure_annotators(connection, database, {answer.annotator for answer in new}, at)
+    hold_images(connection, {row for answer in new for row in answer.rows})
+    if database.sqlite:
+        locked: set[int] | None = None  # the only writer
+    else:
+        locked = set(_pairs_of(connection, new).values())
+        for chunk in fields.chunks(sorted(locked)):
+            lock_pairs(connection, chunk, missing_ok=True)
+    database.lock_log(connection)
+    new = _unknown(connection, new)
+    repeats = _repeats(connection, new, locked)
+    names = _image_ids(connection, new)
+    numbers = _put_up(database, connection, new, repeats, at)
+    for start in range(0, len(new), _AT_ONCE):
+        part = new[start : start + _AT_ONCE]
+        places = [
+            numbers[(*a.rows, repeat)]
+            for a, repeat in zip(part, repeats[start : start + _AT_ONCE], strict=True)
+        ]
+        COMPARISONS.append(
+            database, connection, [_row(a, pair, names, at) for a, pair in zip(part, places, strict=True)]
+        )
+        end_leases(connection, [(pair, a.annotator) for a, pair in zip(part, places, strict=True)], at)
+        settle(connection, places)
+    database.filled(connection, comparisons, len(new))
+    done = Imported(len(new), len(given) - len(new))
+    append_audit(database, connection, at, actor, "imported", {**detail, **done.to_dict()})
+    return done
 
-        Args:
-            new: the answers.
-            actor: who imports.
-            detail: what the audit log should say besides the counts: the file, its hash.
-            now: seconds since 1970; None asks the database.
 
-        Raises:
-            ConflictError: an id is there with another answer, annotator or other images.
-            UnknownRecordError: a row is no image of this study.
-            StoreError: a field cannot be stored.
-        """
-        fields.name(actor, "an actor")
-        for answer in new:
-            check_foreign(answer)
-        for _ in range(_ATTEMPTS):
-            try:
-                with self._writing() as connection:
-                    return self._import(connection, new, actor, detail or {}, self._clock(connection, now))
-            except _Moved:
-                continue
-        raise BusyError("others kept putting up the same pairs; nothing was imported, try again")
-
-    def _import(
-        self,
-        connection: Connection,
-        given: Sequence[ForeignAnswer],
-        actor: str,
-        detail: Mapping[str, Any],
-        at: float,
-    ) -> Imported:
-        # Locks in the order annotator → image → pair → log. The log's is the last and keeps everything as it is: what
-        # is looked up after it holds until the commit.
-        new = _unknown(connection, given)
-        ensure_annotators(connection, self, {answer.annotator for answer in new}, at)
-        lock_images(connection, {row for answer in new for row in answer.rows})
-        if self._sqlite:
-            locked: set[int] | None = None  # the only writer
-        else:
-            locked = set(_pairs_of(connection, new).values())
-            for chunk in fields.chunks(sorted(locked)):
-                lock_pairs(connection, chunk, missing_ok=True)
-        self._lock_log(connection)
-        new = _unknown(connection, new)
-        repeats = _repeats(connection, new, locked)
-        names = _image_ids(connection, new)
-        numbers = self._put_up(connection, new, repeats, at)
-        for start in range(0, len(new), _AT_ONCE):
-            part = new[start : start + _AT_ONCE]
-            places = [
-                numbers[(*a.rows, repeat)]
-                for a, repeat in zip(part, repeats[start : start + _AT_ONCE], strict=True)
-            ]
-            COMPARISONS.append(
-                self, connection, [_row(a, pair, names, at) for a, pair in zip(part, places, strict=True)]
+def _put_up(
+    database: Database,
+    connection: Connection,
+    new: Sequence[ForeignAnswer],
+    repeats: Sequence[int],
+    at: float,
+) -> dict[tuple[int, int, int], int]:
+    """The numbers of all pairs, made where they are missing."""
+    wanted: dict[tuple[int, int, int], ForeignAnswer] = {}
+    for answer, repeat in zip(new, repeats, strict=True):
+        wanted.setdefault((*answer.rows, repeat), answer)
+    numbers: dict[tuple[int, int, int], int] = {}
+    for keys in fields.chunks(sorted(wanted), 20 * _AT_ONCE):
+        made = [
+            NewPair(
+                i, j, wanted[i, j, repeat].round, wanted[i, j, repeat].strategy, _REASON,
+                reserved=wanted[i, j, repeat].reserved, repeat=repeat,
             )
-            end_leases(connection, [(pair, a.annotator) for a, pair in zip(part, places, strict=True)], at)
-            settle(connection, places)
-        self._filled(connection, comparisons, len(new))
-        done = Imported(len(new), len(given) - len(new))
-        append_audit(self, connection, at, actor, "imported", {**detail, **done.to_dict()})
-        return done
-
-    def _put_up(
-        self, connection: Connection, new: Sequence[ForeignAnswer], repeats: Sequence[int], at: float
-    ) -> dict[tuple[int, int, int], int]:
-        """The numbers of all pairs, made where they are missing."""
-        wanted: dict[tuple[int, int, int], ForeignAnswer] = {}
-        for answer, repeat in zip(new, repeats, strict=True):
-            wanted.setdefault((*answer.rows, repeat), answer)
-        numbers: dict[tuple[int, int, int], int] = {}
-        for keys in fields.chunks(sorted(wanted), 20 * _AT_ONCE):
-            made = [
-                NewPair(
-                    i, j, wanted[i, j, repeat].round, wanted[i, j, repeat].strategy, _REASON,
-                    reserved=wanted[i, j, repeat].reserved, repeat=repeat,
-                )
-                for i, j, repeat in keys
-            ]  # fmt: skip
-            numbers.update(zip(keys, put_pairs(self, connection, made, at), strict=True))
-        return numbers
+            for i, j, repeat in keys
+        ]  # fmt: skip
+        numbers.update(zip(keys, put_pairs(database, connection, made, at), strict=True))
+    return numbers
 
 
 class _Moved(Exception):

@@ -1,4 +1,4 @@
-"""Handing out pairs: to as many different people as wanted, each pair to nobody else meanwhile.
+"""Handing out pairs, inside a running transaction: to as many different people as wanted, each pair to nobody else meanwhile.
 
 A lease remembers that a pair was handed to an annotator and with which sides; it reserves the pair until it expires.
 The row stays: whoever was handed a pair may answer it later too – an answer that waited for the network is not lost.
@@ -13,97 +13,22 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
-from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
+from steelyard.store.locks import lock_pairs
 from steelyard.store.log import COMPARISONS
-from steelyard.store.pairs import lock_pairs
 from steelyard.store.records import Leased
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
-__all__ = ["LeaseTable", "end_leases", "give_back"]
-
-
-class LeaseTable(Database):
-    """Methods about handing out pairs."""
-
-    def lease_pairs(
-        self, annotator: str, n: int, *, seconds: float, rng: np.random.Generator, now: float | None = None
-    ) -> list[Leased]:
-        """Hand pairs to an annotator, oldest first.
-
-        What the annotator still holds comes first, with the same sides, so reloading a page shows the same pairs;
-        it is extended when half of its time is over. New ones are open pairs that the annotator has not answered and
-        that fewer people than wanted have answered or hold.
-
-        Args:
-            annotator: who asks; made known where it is not.
-            n: how many at most, those already held included.
-            seconds: how long they are reserved.
-            rng: decides which image is on which side.
-            now: seconds since 1970; None asks the database.
-
-        Returns:
-            Up to `n` leases; none when nothing is left for this annotator.
-        """
-        fields.name(annotator)
-        wanted = fields.number(n, "the number of pairs", most=10_000)
-        fields.positive(seconds, "the time of a lease")
-        if self._sqlite or annotator not in self._known:
-            with self._writing() as connection:
-                at = self._clock(connection, now)
-                ensure_annotators(connection, self, [annotator], at)
-                if self._sqlite:
-                    held, taken = _look(connection, annotator, wanted, at)
-                    return _hand_out(connection, annotator, held, taken, at, seconds, rng)
-            if self._settled:
-                self._known.add(annotator)
-        leased = self._lease_unlocked(annotator, wanted, seconds, rng, now)
-        while len(leased) < wanted:
-            # Pairs that others were just looking at were skipped. Before saying that nothing is left, wait for them;
-            # in a transaction of its own, because whoever waits must not hold anything that others wait for.
-            with self._writing() as connection:
-                at = self._clock(connection, now)
-                held, taken, lost = _waiting(connection, annotator, wanted, at)
-                leased = _hand_out(connection, annotator, held, taken, at, seconds, rng)
-            if not lost:
-                break
-        return leased
-
-    def _lease_unlocked(
-        self, annotator: str, n: int, seconds: float, rng: np.random.Generator, now: float | None
-    ) -> list[Leased]:
-        """Hand out on PostgreSQL what nobody else has locked, in one round trip.
-
-        Between a look and a lock somebody may commit a lease. So its function (migration 0006) looks, locks, and looks
-        again with the lock held.
-        """
-        flipped = (rng.integers(2, size=n) == 1).tolist()
-        with self._calling() as connection:
-            at = self._clock(connection, now)
-            values = {"who": annotator, "n": n, "at": at, "seconds": float(seconds), "flipped": flipped}
-            return [Leased(**row) for row in connection.execute(_LEASE, values).mappings()]
-
-    def release_leases(self, annotator: str, *, now: float | None = None) -> int:
-        """Give back what an annotator holds, so that others get it at once.
-
-        Returns:
-            How many pairs were given back.
-        """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            running = sa.and_(pair_leases.c.annotator == annotator, pair_leases.c.expires > at)
-            lock_pairs(
-                connection, connection.execute(sa.select(pair_leases.c.pair).where(running)).scalars().all()
-            )
-            return connection.execute(sa.update(pair_leases).where(running).values(expires=at)).rowcount
-
-    def free_pair_count(self, annotator: str, *, now: float | None = None) -> int:
-        """How many pairs `lease_pairs` could hand to this annotator, those already held included."""
-        with self._reading() as connection:
-            at = self._clock(connection, now)
-            held = len(_held(connection, annotator, fields.LARGEST, at))
-            free = connection.execute(_AVAILABLE_COUNT, {"annotator": annotator, "at": at}).scalar_one()
-            return held + int(free)
+__all__ = [
+    "AVAILABLE_COUNT",
+    "CALL",
+    "end_leases",
+    "give_back",
+    "hand_out",
+    "look",
+    "running",
+    "waiting",
+]
 
 
 def end_leases(connection: Connection, answered: Sequence[tuple[int, str]], at: float) -> None:
@@ -123,38 +48,38 @@ def give_back(
 ) -> None:
     """Hand a pair to an annotator again after an undo, with the sides it had; the pair's lock is held."""
     values = {"pair": pair, "annotator": annotator, "left_row": left_row, "handed_at": at, "expires": expires}
-    insert = database._insert(pair_leases).values(values)
+    insert = database.insert(pair_leases).values(values)
     update = {"left_row": left_row, "handed_at": at, "expires": expires}
     connection.execute(insert.on_conflict_do_update(index_elements=["pair", "annotator"], set_=update))
 
 
-def _held(connection: Connection, annotator: str, n: int, at: float) -> dict[int, float]:
+def running(connection: Connection, annotator: str, n: int, at: float) -> dict[int, float]:
     """Pairs that the annotator holds, oldest first, and when each lease ends."""
     rows = connection.execute(_HELD, {"annotator": annotator, "n": n, "at": at})
     return {row.pair: row.expires for row in rows}
 
 
-def _look(connection: Connection, annotator: str, n: int, at: float) -> tuple[dict[int, float], list[int]]:
+def look(connection: Connection, annotator: str, n: int, at: float) -> tuple[dict[int, float], list[int]]:
     """Pairs that the annotator holds, and new ones up to `n` together; nothing is locked."""
-    held = _held(connection, annotator, n, at)
+    held = running(connection, annotator, n, at)
     who = {"annotator": annotator, "at": at, "last": 0, "n": n - len(held)}
     return held, list(connection.execute(_AVAILABLE, who).scalars()) if len(held) < n else []
 
 
-def _waiting(
+def waiting(
     connection: Connection, annotator: str, n: int, at: float
 ) -> tuple[dict[int, float], list[int], bool]:
     """The same on PostgreSQL, locked: it waits for all locks in ascending order, and says whether a pair was lost to
     somebody meanwhile."""
     who = {"annotator": annotator, "at": at}
-    seen, free = _look(connection, annotator, n, at)
+    seen, free = look(connection, annotator, n, at)
     lock_pairs(connection, [*seen, *free], missing_ok=True)  # one nobody was asked may be dropped meanwhile
-    held = {id: expires for id, expires in _held(connection, annotator, n, at).items() if id in seen}
+    held = {id: expires for id, expires in running(connection, annotator, n, at).items() if id in seen}
     taken = list(connection.execute(_STILL_AVAILABLE, {**who, "ids": free}).scalars()) if free else []
     return held, taken, len(held) + len(taken) < len(seen) + len(free)
 
 
-def _hand_out(
+def hand_out(
     connection: Connection,
     annotator: str,
     held: Mapping[int, float],
@@ -243,7 +168,7 @@ _AVAILABLE = (
     .limit(_n)
 )
 _STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)
-_AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
+AVAILABLE_COUNT = sa.select(sa.func.count()).select_from(pairs).where(_available)
 
 # The rows of a pair, and which was on the left if the annotator was handed it before.
 _ASKED = (
@@ -253,7 +178,7 @@ _ASKED = (
     .order_by(pairs.c.id)
 )
 _INSERT = sa.insert(pair_leases)
-_LEASE = sa.text(
+CALL = sa.text(
     "SELECT * FROM steelyard_lease(CAST(:who AS text), CAST(:n AS bigint), CAST(:at AS float8), "
     "CAST(:seconds AS float8), CAST(:flipped AS boolean[]))"
 )

@@ -138,10 +138,10 @@ class Log:
             known[id] = new[id] = row
 
         if new:
-            database._lock_log(connection)
+            database.lock_log(connection)
             done = continued(connection, self.table.name, new.values())
             connection.execute(self._insert, [{name: row[name] for name in self._columns} for row in done])
-            database._filled(connection, self.table, len(new))
+            database.filled(connection, self.table, len(new))
             numbers = {row["id"]: row["seq"] for row in done}
         else:
             numbers = {}

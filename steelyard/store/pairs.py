@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,29 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from steelyard.store import fields
+from steelyard.store import fields, leases
+from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
-from steelyard.store.errors import StoreError, UnknownRecordError
+from steelyard.store.errors import StoreError
+from steelyard.store.locks import DESCRIBED, hold_images, lock_pairs, no_pair
 from steelyard.store.log import COMPARISONS
-from steelyard.store.records import NewPair, PairColumns, StoredPair
+from steelyard.store.records import Leased, NewPair, PairColumns, StoredPair
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
-__all__ = ["ANSWERS", "EXCLUDED", "PairTable", "lock_images", "lock_pairs", "put_pairs", "settle"]
+__all__ = ["ANSWERS", "EXCLUDED", "Pairs", "put_pairs", "settle"]
 
 _SMALL = 2**31 - 1
 
 
-class PairTable(Database):
-    """Methods about pairs."""
+class Pairs:
+    """Pairs that are asked about, and who holds them."""
 
-    def add_pairs(self, new: Sequence[NewPair], *, now: float | None = None) -> list[int]:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        # Annotators that were met in the database, from which nobody is ever removed.
+        self._known: set[str] = set()
+
+    def add_all(self, new: Sequence[NewPair], *, now: float | None = None) -> list[int]:
         """Add pairs to ask about; one that is there already (same images, same `repeat`) is not doubled.
 
         Returns:
@@ -36,26 +43,26 @@ class PairTable(Database):
             UnknownRecordError: a row is no image of this study.
             StoreError: an image paired with itself, or a field that cannot be stored.
         """
-        with self._writing() as connection:
-            return put_pairs(self, connection, new, self._clock(connection, now))
+        with self._db.writing() as connection:
+            return put_pairs(self._db, connection, new, self._db.clock(connection, now))
 
-    def pair(self, id: int) -> StoredPair:
+    def get(self, id: int) -> StoredPair:
         """One pair.
 
         Raises:
             UnknownRecordError: no pair has this number.
         """
         if 0 < id <= fields.LARGEST:
-            with self._reading() as connection:
+            with self._db.reading() as connection:
                 row = connection.execute(_DESCRIBED_ONE, {"id": id}).mappings().one_or_none()
             if row is not None:
                 return StoredPair(**row)
-        raise _no_pair(id)
+        raise no_pair(id)
 
-    def find_pair(self, a: str, b: str, repeat: int = 0) -> StoredPair | None:
+    def find(self, a: str, b: str, repeat: int = 0) -> StoredPair | None:
         """The pair of two images given by id, in any order, or None."""
         query = sa.select(images.c.row).where(images.c.id.in_([a, b])).order_by(images.c.row)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             rows = connection.execute(query).scalars().all()
             if len(rows) != 2:
                 return None
@@ -63,26 +70,26 @@ class PairTable(Database):
             row = connection.execute(_DESCRIBED_ROWS, its).mappings().one_or_none()
         return None if row is None else StoredPair(**row)
 
-    def pairs(
+    def all(
         self, after_id: int = 0, limit: int | None = None, *, open: bool | None = None
     ) -> list[StoredPair]:
         """Pairs in the order of their ids, from the first one after `after_id`; `open` keeps open or closed ones."""
-        query = _DESCRIBED.where(pairs.c.id > after_id).order_by(pairs.c.id).limit(limit)
+        query = DESCRIBED.where(pairs.c.id > after_id).order_by(pairs.c.id).limit(limit)
         if open is not None:
             query = query.where(pairs.c.open if open else ~pairs.c.open)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [StoredPair(**row) for row in connection.execute(query).mappings()]
 
-    def pair_array(self, after_id: int = 0) -> NDArray[np.int64]:
+    def array(self, after_id: int = 0) -> NDArray[np.int64]:
         """All pairs ever chosen as catalog rows, shape (n, 2), smaller row first."""
-        with self._reading() as connection:
-            first, second = self._columns(connection, _ROWS, {"after": after_id})
+        with self._db.reading() as connection:
+            first, second = self._db.columns(connection, _ROWS, {"after": after_id})
         return np.array([first, second], dtype=np.int64).T.reshape(-1, 2)
 
-    def pair_columns(self, after_id: int = 0) -> PairColumns:
+    def columns(self, after_id: int = 0) -> PairColumns:
         """Pairs as columns; pass the last id as `after_id` next time to get only what is new."""
-        with self._reading() as connection:
-            columns = self._columns(connection, _COLUMNS, {"after": after_id})
+        with self._db.reading() as connection:
+            columns = self._db.columns(connection, _COLUMNS, {"after": after_id})
         id, first, second, round, open, reserved = columns
         return PairColumns(
             np.array(id, dtype=np.int64),
@@ -92,9 +99,9 @@ class PairTable(Database):
             np.array(reserved, dtype=bool),
         )
 
-    def open_pair_count(self) -> int:
+    def open_count(self) -> int:
         """How many pairs still want an answer of somebody."""
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return int(
                 connection.execute(
                     sa.select(sa.func.count()).select_from(pairs).where(pairs.c.open)
@@ -108,13 +115,13 @@ class PairTable(Database):
             UnknownRecordError: no pair has one of the numbers; nothing is changed.
         """
         wanted = fields.number(raters, "the number of raters", least=1, most=_SMALL)
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             lock_pairs(connection, ids)
             for chunk in fields.chunks(sorted(set(ids))):
                 connection.execute(sa.update(pairs).where(pairs.c.id.in_(chunk)).values(raters=wanted))
             settle(connection, ids)
 
-    def drop_unasked_pairs(self, *, before_round: int | None = None) -> int:
+    def drop_unasked(self, *, before_round: int | None = None) -> int:
         """Forget open pairs that nobody was ever handed or answered, so that better ones can be chosen.
 
         Args:
@@ -128,7 +135,7 @@ class PairTable(Database):
         unasked = sa.and_(pairs.c.open, ~asked.exists(), ~answered.exists())
         if before_round is not None:
             unasked = sa.and_(unasked, pairs.c.round < before_round)
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             # On PostgreSQL a pair may be handed out between looking and locking, so look again with the lock held.
             locked = (
                 sa.select(pairs.c.id).where(unasked).order_by(pairs.c.id).with_for_update(skip_locked=True)
@@ -138,47 +145,105 @@ class PairTable(Database):
                 dropped += connection.execute(sa.delete(pairs).where(pairs.c.id.in_(chunk), unasked)).rowcount
         return dropped
 
+    def lease(
+        self, annotator: str, n: int, *, seconds: float, rng: np.random.Generator, now: float | None = None
+    ) -> list[Leased]:
+        """Hand pairs to an annotator, oldest first.
+
+        What the annotator still holds comes first, with the same sides, so reloading a page shows the same pairs;
+        it is extended when half of its time is over. New ones are open pairs that the annotator has not answered and
+        that fewer people than wanted have answered or hold.
+
+        Args:
+            annotator: who asks; made known where it is not.
+            n: how many at most, those already held included.
+            seconds: how long they are reserved.
+            rng: decides which image is on which side.
+            now: seconds since 1970; None asks the database.
+
+        Returns:
+            Up to `n` leases; none when nothing is left for this annotator.
+        """
+        fields.name(annotator)
+        wanted = fields.number(n, "the number of pairs", most=10_000)
+        fields.positive(seconds, "the time of a lease")
+        if self._db.sqlite or annotator not in self._known:
+            with self._db.writing() as connection:
+                at = self._db.clock(connection, now)
+                ensure_annotators(connection, self._db, [annotator], at)
+                if self._db.sqlite:
+                    held, taken = leases.look(connection, annotator, wanted, at)
+                    return leases.hand_out(connection, annotator, held, taken, at, seconds, rng)
+            if self._db.settled:
+                self._known.add(annotator)
+        leased = self._lease_unlocked(annotator, wanted, seconds, rng, now)
+        while len(leased) < wanted:
+            # Pairs that others were just looking at were skipped. Before saying that nothing is left, wait for them;
+            # in a transaction of its own, because whoever waits must not hold anything that others wait for.
+            with self._db.writing() as connection:
+                at = self._db.clock(connection, now)
+                held, taken, lost = leases.waiting(connection, annotator, wanted, at)
+                leased = leases.hand_out(connection, annotator, held, taken, at, seconds, rng)
+            if not lost:
+                break
+        return leased
+
+    def _lease_unlocked(
+        self, annotator: str, n: int, seconds: float, rng: np.random.Generator, now: float | None
+    ) -> list[Leased]:
+        """Hand out on PostgreSQL what nobody else has locked, in one round trip.
+
+        Between a look and a lock somebody may commit a lease. So its function (migration 0006) looks, locks, and looks
+        again with the lock held.
+        """
+        flipped = (rng.integers(2, size=n) == 1).tolist()
+        with self._db.calling() as connection:
+            at = self._db.clock(connection, now)
+            values = {"who": annotator, "n": n, "at": at, "seconds": float(seconds), "flipped": flipped}
+            return [Leased(**row) for row in connection.execute(leases.CALL, values).mappings()]
+
+    def release(self, annotator: str, *, now: float | None = None) -> int:
+        """Give back what an annotator holds, so that others get it at once.
+
+        Returns:
+            How many pairs were given back.
+        """
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            running = sa.and_(pair_leases.c.annotator == annotator, pair_leases.c.expires > at)
+            lock_pairs(
+                connection, connection.execute(sa.select(pair_leases.c.pair).where(running)).scalars().all()
+            )
+            return connection.execute(sa.update(pair_leases).where(running).values(expires=at)).rowcount
+
+    def free_count(self, annotator: str, *, now: float | None = None) -> int:
+        """How many pairs `lease` could hand to this annotator, those already held included."""
+        with self._db.reading() as connection:
+            at = self._db.clock(connection, now)
+            held = len(leases.running(connection, annotator, fields.LARGEST, at))
+            free = connection.execute(leases.AVAILABLE_COUNT, {"annotator": annotator, "at": at}).scalar_one()
+            return held + int(free)
+
 
 def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair], at: float) -> list[int]:
-    """`Store.add_pairs` within a running transaction; takes the locks of images and of the log."""
+    """`Pairs.add_all` within a running transaction; takes the locks of images and of the log."""
     values = [_values(pair) for pair in new]
-    excluded = lock_images(
+    excluded = hold_images(
         connection, {value[side] for value in values for side in ("first_row", "second_row")}
     )
     for value in values:
         value["created"] = at
         value["open"] = not (excluded[value["first_row"]] or excluded[value["second_row"]])
-    # Ids in the order of commits, so that `pair_columns(after_id)` misses none.
-    database._lock_log(connection)
+    # Ids in the order of commits, so that `Pairs.columns(after_id)` misses none.
+    database.lock_log(connection)
     # Only missing pairs are inserted: an INSERT that does nothing would still use up an id.
     known = _ids(connection, values)
     missing = {_key(value): value for value in reversed(values) if _key(value) not in known}
     if missing:
         connection.execute(sa.insert(pairs), list(reversed(missing.values())))
-        database._filled(connection, pairs, len(missing))
+        database.filled(connection, pairs, len(missing))
         known |= _ids(connection, list(missing.values()))
     return [known[_key(value)] for value in values]
-
-
-def lock_pairs(connection: Connection, ids: Sequence[int], *, missing_ok: bool = False) -> dict[int, Any]:
-    """Lock pairs in ascending order and read them, with the ids of their images.
-
-    Raises:
-        UnknownRecordError: no pair has one of the numbers.
-    """
-    found: dict[int, Any] = {}
-    wanted = sorted(set(ids))
-    for id in wanted:
-        if not 0 < id <= fields.LARGEST:
-            raise _no_pair(id)
-    statement = _DESCRIBED_AMONG if connection.dialect.name == "sqlite" else _LOCKED_AMONG
-    for chunk in fields.chunks(wanted):
-        for row in connection.execute(statement, {"ids": chunk}).mappings():
-            found[row["id"]] = row
-    for id in wanted:
-        if id not in found and not missing_ok:
-            raise _no_pair(id)
-    return found
 
 
 def settle(connection: Connection, ids: Sequence[int]) -> None:
@@ -223,53 +288,15 @@ def _ids(connection: Connection, values: Sequence[dict[str, Any]]) -> dict[tuple
     return found
 
 
-def lock_images(connection: Connection, rows: Iterable[int]) -> dict[int, bool]:
-    """For each row whether the image is excluded; locked, so that it stays so until the commit.
-
-    Raises:
-        UnknownRecordError: a row is no image of this study.
-    """
-    found: dict[int, bool] = {}
-    wanted = sorted(set(rows))
-    for chunk in fields.chunks(wanted):
-        query = (
-            sa.select(images.c.row, images.c.excluded_at)
-            .where(images.c.row.in_(chunk))
-            .order_by(images.c.row)
-        )
-        found |= {row: at is not None for row, at in connection.execute(query.with_for_update(read=True))}
-    for row in wanted:
-        if row not in found:
-            raise UnknownRecordError(f"no image of this study has the row {row}")
-    return found
-
-
-def _no_pair(id: int) -> UnknownRecordError:
-    return UnknownRecordError(f"no pair of this study has the number {id}")
-
-
 # The statements, built once.
 
-_first, _second = images.alias("first_image"), images.alias("second_image")
 _among: sa.BindParameter[int] = sa.bindparam("ids", expanding=True)
-_DESCRIBED = (
-    sa.select(
-        *(column for column in pairs.c if column.name != "answers"),
-        _first.c.id.label("first"),
-        _second.c.id.label("second"),
-    )
-    .join(_first, _first.c.row == pairs.c.first_row)
-    .join(_second, _second.c.row == pairs.c.second_row)
-)
-_DESCRIBED_ONE = _DESCRIBED.where(pairs.c.id == sa.bindparam("id"))
-_DESCRIBED_ROWS = _DESCRIBED.where(
+_DESCRIBED_ONE = DESCRIBED.where(pairs.c.id == sa.bindparam("id"))
+_DESCRIBED_ROWS = DESCRIBED.where(
     pairs.c.first_row == sa.bindparam("first"),
     pairs.c.second_row == sa.bindparam("second"),
     pairs.c.repeat == sa.bindparam("repeat"),
 )
-_DESCRIBED_AMONG = _DESCRIBED.where(pairs.c.id.in_(_among)).order_by(pairs.c.id)
-_LOCKED_AMONG = _DESCRIBED_AMONG.with_for_update(of=pairs, key_share=True)
-
 _after = pairs.c.id > sa.bindparam("after", type_=sa.BigInteger)
 _ROWS = sa.select(pairs.c.first_row, pairs.c.second_row).where(_after).order_by(pairs.c.id)
 _COLUMNS = (

@@ -15,16 +15,19 @@ from steelyard.store.errors import UnknownRecordError
 from steelyard.store.records import Annotator, ApiToken, Handshake, KnownToken, Mode, Scope, Session
 from steelyard.store.schema import annotators, api_tokens, handshakes, sessions
 
-__all__ = ["SessionTable"]
+__all__ = ["Handshakes", "Sessions", "Tokens"]
 
 USED_SECONDS = 60.0
 """When a session or token was used is written at most this often, so that reading does not become writing."""
 
 
-class SessionTable(Database):
-    """Methods about sessions, tokens and handshakes."""
+class Sessions:
+    """Logins, by the hash of their cookie."""
 
-    def add_session(
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(
         self,
         token_hash: str,
         annotator: str,
@@ -39,8 +42,8 @@ class SessionTable(Database):
         Raises:
             UnknownRecordError: nobody has this name.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             known_annotator(connection, annotator)
             connection.execute(sa.delete(sessions).where(sessions.c.expires <= at))
             values = {
@@ -54,7 +57,7 @@ class SessionTable(Database):
             }
             connection.execute(sa.insert(sessions).values(values))
 
-    def session(
+    def find(
         self, token_hash: str, *, mode: Mode = "login", idle: float | None = None, now: float | None = None
     ) -> Session | None:
         """The login with this hash, or None: unknown, over, of another mode, or its annotator is inactive.
@@ -66,40 +69,38 @@ class SessionTable(Database):
                 the login valid counts as use.
             now: the time.
         """
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             row = connection.execute(_SESSION, {"token_hash": token_hash, "mode": mode}).one_or_none()
-            at = self._clock(connection, now)
+            at = self._db.clock(connection, now)
         if row is None:
             return None
         csrf, created, expires, used, *rest = row
         if expires <= at or (idle is not None and used + idle <= at):
             return None
         if used < at - USED_SECONDS:
-            with self._writing() as connection:
+            with self._db.writing() as connection:
                 mine = sessions.c.token_hash == token_hash
                 connection.execute(sa.update(sessions).where(mine).values(used=at))
         return Session(Annotator(**dict(zip(annotators.c.keys(), rest, strict=True))), csrf, created, expires)
 
-    def extend_session(self, token_hash: str, *, expires: float) -> None:
-        """Let a login last until `expires`."""
-        with self._writing() as connection:
-            connection.execute(
-                sa.update(sessions).where(sessions.c.token_hash == token_hash).values(expires=expires)
-            )
-
-    def end_session(self, token_hash: str) -> None:
+    def end(self, token_hash: str) -> None:
         """Log out."""
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.token_hash == token_hash))
 
-    def end_sessions(self, annotator: str) -> int:
+    def end_all(self, annotator: str) -> int:
         """Log an annotator out everywhere; returns from how many places."""
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             return connection.execute(sa.delete(sessions).where(sessions.c.annotator == annotator)).rowcount
 
-    # ------------------------------------------------------------------ tokens
 
-    def add_token(
+class Tokens:
+    """Keys for machines, by the hash of their secret."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(
         self,
         token_hash: str,
         annotator: str,
@@ -116,8 +117,8 @@ class SessionTable(Database):
             UnknownRecordError: nobody has this name.
             ConflictError: the hash is known.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             known_annotator(connection, annotator)
             values = {
                 "annotator": annotator,
@@ -131,38 +132,36 @@ class SessionTable(Database):
             id = connection.execute(insert).scalar_one()
         return ApiToken(id=id, last_used=None, revoked=None, **values)  # type: ignore[arg-type]
 
-    def known_token(
-        self, token_hash: str, *, mode: Mode = "login", now: float | None = None
-    ) -> KnownToken | None:
+    def find(self, token_hash: str, *, mode: Mode = "login", now: float | None = None) -> KnownToken | None:
         """Whose a token is and what it is for, or None: unknown, revoked, over, of another mode, or inactive."""
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             row = connection.execute(_TOKEN, {"token_hash": token_hash, "mode": mode}).one_or_none()
-            at = self._clock(connection, now)
+            at = self._db.clock(connection, now)
         if row is None:
             return None
         id, last_used, scope, expires, *rest = row
         if expires is not None and expires <= at:
             return None
         if last_used is None or last_used < at - USED_SECONDS:
-            with self._writing() as connection:
+            with self._db.writing() as connection:
                 connection.execute(sa.update(api_tokens).where(api_tokens.c.id == id).values(last_used=at))
         return KnownToken(Annotator(**dict(zip(annotators.c.keys(), rest, strict=True))), scope)
 
-    def tokens(self, annotator: str | None = None) -> list[ApiToken]:
+    def all(self, annotator: str | None = None) -> list[ApiToken]:
         """Tokens, revoked ones included, oldest first."""
         query = sa.select(*(c for c in api_tokens.c if c.name != "token_hash")).order_by(api_tokens.c.id)
         if annotator is not None:
             query = query.where(api_tokens.c.annotator == annotator)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [ApiToken(**row) for row in connection.execute(query).mappings()]
 
-    def renew_token(self, id: int, token_hash: str) -> ApiToken:
+    def renew(self, id: int, token_hash: str) -> ApiToken:
         """Give a token another secret; the one before is worthless.
 
         Raises:
             UnknownRecordError: no token has this number.
         """
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             mine = api_tokens.c.id == id
             connection.execute(sa.update(api_tokens).where(mine).values(token_hash=token_hash))
             query = sa.select(*(c for c in api_tokens.c if c.name != "token_hash")).where(mine)
@@ -171,14 +170,14 @@ class SessionTable(Database):
                 raise UnknownRecordError(f"there is no token {id}")
             return ApiToken(**row)
 
-    def revoke_token(self, id: int, *, now: float | None = None) -> None:
+    def revoke(self, id: int, *, now: float | None = None) -> None:
         """Make a token worthless for ever.
 
         Raises:
             UnknownRecordError: no token has this number.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             known = 0 < id <= fields.LARGEST
             if (
                 not known
@@ -188,9 +187,14 @@ class SessionTable(Database):
             ended = sa.update(api_tokens).where(api_tokens.c.id == id, api_tokens.c.revoked.is_(None))
             connection.execute(ended.values(revoked=at))
 
-    # ------------------------------------------------------------------ sign-ons under way
 
-    def begin_handshake(
+class Handshakes:
+    """Sign-ons that were sent to a provider and have not come back."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def begin(
         self,
         state_hash: str,
         browser_hash: str,
@@ -213,8 +217,8 @@ class SessionTable(Database):
             most: that may be under way at once.
             now: the time.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             connection.execute(sa.delete(handshakes).where(handshakes.c.expires <= at))
             count = connection.execute(sa.select(sa.func.count()).select_from(handshakes)).scalar_one()
             if count >= most:
@@ -229,12 +233,10 @@ class SessionTable(Database):
                 )
             )
 
-    def end_handshake(
-        self, state_hash: str, browser_hash: str, *, now: float | None = None
-    ) -> Handshake | None:
+    def end(self, state_hash: str, browser_hash: str, *, now: float | None = None) -> Handshake | None:
         """What was remembered, once: whoever brings the same state again gets None."""
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             mine = (handshakes.c.state_hash == state_hash, handshakes.c.browser_hash == browser_hash)
             taken = sa.delete(handshakes).where(*mine).returning(
                 handshakes.c.nonce, handshakes.c.verifier, handshakes.c.back, handshakes.c.expires

@@ -16,14 +16,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
-from steelyard.store.audit import append_audit
 from steelyard.store.chain import LOGS, Head, read_heads
+from steelyard.store.database import Database
 from steelyard.store.errors import StoreError
-from steelyard.store.evidence import Evidence, head, parsed
+from steelyard.store.evidence import append_audit, head, parsed
 from steelyard.store.records import AuditEntry
 from steelyard.store.schema import audit, models
 
-__all__ = ["SIGNED", "Signature", "SignatureLog", "Signing", "signed_heads", "unfounded"]
+__all__ = ["SIGNED", "Signature", "Signing", "read_signatures", "sign", "signed_heads", "unfounded"]
 
 SIGNED = "signed"
 """The action of an audit entry that is a signature."""
@@ -88,53 +88,40 @@ def statement(at: float, signer: str, detail: Mapping[str, Any]) -> bytes:
     )
 
 
-class SignatureLog(Evidence):
-    """Methods about signatures."""
+def sign(database: Database, signing: Signing, key: Any, now: float | None) -> Signature:
+    """`Audit.sign`, which says what it does."""
+    fields.name(signing.signer, "a signer's name")
+    if not fields.text(signing.meaning, "the meaning of a signature", most=500).strip():
+        raise StoreError('the meaning of a signature says what it stands for ("reviewed and approved")')
+    with database.writing() as connection:
+        at = database.clock(connection, now)
+        database.lock_log(connection)  # from here on no log grows until the signature is written
+        newest = sa.select(models.c.fingerprint).order_by(models.c.id.desc()).limit(1)
+        detail = {
+            "meaning": signing.meaning,
+            "via": signing.via,
+            "heads": [str(head(connection, log)) for log in LOGS],
+            "model": connection.execute(newest).scalar(),
+            "configuration": signing.configuration,
+            "catalog": signing.catalog,
+        }
+        if key is not None:
+            detail |= {"key": key.public, "proof": key.sign(statement(at, signing.signer, detail))}
+        seq = append_audit(database, connection, at, signing.signer, SIGNED, detail)
+    return _signature(seq, at, signing.signer, detail)
 
-    def sign(self, signing: Signing, *, key: Any = None, now: float | None = None) -> Signature:
-        """Sign the study as it is now.
 
-        Args:
-            signing: who, with which meaning, and what lies outside the store.
-            key: a `steelyard.study.signing.Key` that signs the statement too, so that nobody who only has the
-                database can forge it.
-            now: seconds since 1970; None asks the database.
-
-        Raises:
-            StoreError: a field cannot be stored.
-        """
-        fields.name(signing.signer, "a signer's name")
-        if not fields.text(signing.meaning, "the meaning of a signature", most=500).strip():
-            raise StoreError('the meaning of a signature says what it stands for ("reviewed and approved")')
-        with self._writing() as connection:
-            at = self._clock(connection, now)
-            self._lock_log(connection)  # from here on no log grows until the signature is written
-            newest = sa.select(models.c.fingerprint).order_by(models.c.id.desc()).limit(1)
-            detail = {
-                "meaning": signing.meaning,
-                "via": signing.via,
-                "heads": [str(head(connection, log)) for log in LOGS],
-                "model": connection.execute(newest).scalar(),
-                "configuration": signing.configuration,
-                "catalog": signing.catalog,
-            }
-            if key is not None:
-                detail |= {"key": key.public, "proof": key.sign(statement(at, signing.signer, detail))}
-            seq = append_audit(self, connection, at, signing.signer, SIGNED, detail)
-        return _signature(seq, at, signing.signer, detail)
-
-    def signatures(self) -> list[Signature]:
-        """Every signature, oldest first, and how much came after each."""
-        with self._reading() as connection:
-            now = {log: head(connection, log).seq for log in LOGS}
-            return [
-                replace(
-                    one,
-                    answers_since=now["comparisons"] - one.heads[0].seq,
-                    grades_since=now["grades"] - one.heads[1].seq,
-                )
-                for one in _read(connection)
-            ]
+def read_signatures(connection: Connection) -> list[Signature]:
+    """Every signature, oldest first, and how much came after each."""
+    now = {log: head(connection, log).seq for log in LOGS}
+    return [
+        replace(
+            one,
+            answers_since=now["comparisons"] - one.heads[0].seq,
+            grades_since=now["grades"] - one.heads[1].seq,
+        )
+        for one in _read(connection)
+    ]
 
 
 def signed_heads(connection: Connection) -> list[Head]:

@@ -3,60 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
 from steelyard.store import soundness
-from steelyard.store.annotators import AnnotatorTable
-from steelyard.store.answers import AnswerTable
-from steelyard.store.attempts import AttemptTable
-from steelyard.store.audit import AuditLog
+from steelyard.store.answers import Answers
+from steelyard.store.audit import Audit
 from steelyard.store.backup import copy_sqlite
 from steelyard.store.chain import Head
-from steelyard.store.changes import ChangeTable
-from steelyard.store.comparisons import ComparisonLog
-from steelyard.store.database import make_engine, read_url, wrapped_errors
+from steelyard.store.changes import Change, change, change_made
+from steelyard.store.database import Database, make_engine, read_url, wrapped_errors
 from steelyard.store.errors import StoreError
-from steelyard.store.grades import GradeLog
-from steelyard.store.grading import GradeLeases
-from steelyard.store.images import ImageTable
-from steelyard.store.importing import ImportTable
-from steelyard.store.leases import LeaseTable
+from steelyard.store.grades import Grades
+from steelyard.store.images import Images
+from steelyard.store.models import Models
 from steelyard.store.opening import prepare, quick_look
-from steelyard.store.pairs import PairTable
-from steelyard.store.sessions import SessionTable
-from steelyard.store.signature import SignatureLog
-from steelyard.store.trainer import TrainerTable
+from steelyard.store.pairs import Pairs
+from steelyard.store.people import People
+from steelyard.store.schema import REVISION
+from steelyard.store.settings import Settings
 
 __all__ = ["Store"]
 
 
-class Store(
-    ImageTable,
-    PairTable,
-    LeaseTable,
-    ComparisonLog,
-    ImportTable,
-    AnswerTable,
-    GradeLog,
-    GradeLeases,
-    TrainerTable,
-    AnnotatorTable,
-    SessionTable,
-    AttemptTable,
-    AuditLog,
-    ChangeTable,
-    SignatureLog,
-):
+class Store:
     """A study's database, open. May be shared between threads; after a fork the child makes its own connections.
 
     Attributes:
+        images: what is compared.
+        pairs: what is asked, and who holds it.
+        answers: what people said.
+        grades: what they said about single images.
+        models: what was learnt, and who is learning now.
+        people: who answers and signs in.
+        audit: who did what, hashes and signatures.
+        settings: what the study remembers besides.
+        database: what all of these share.
         url: where it is, without the password.
         revision: of its schema.
         trouble: what a quick look at opening found damaged, in a sentence; None when it found nothing.
     """
 
-    trouble: str | None = None
+    def __init__(self, database: Database, *, trouble: str | None = None) -> None:
+        """Facets of an open database; `Store.open` opens one."""
+        self.database = database
+        self.images = Images(database)
+        self.pairs = Pairs(database)
+        self.answers = Answers(database)
+        self.grades = Grades(database)
+        self.models = Models(database)
+        self.people = People(database)
+        self.audit = Audit(database)
+        self.settings = Settings(database)
+        self.url, self.revision, self.trouble = database.url, REVISION, trouble
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Store:
@@ -79,9 +79,7 @@ class Store(
         except BaseException:
             engine.dispose()
             raise
-        opened = cls(engine)
-        opened.trouble = trouble
-        return opened
+        return cls(Database(engine), trouble=trouble)
 
     def backup(self, path: str | Path) -> Path:
         """Copy a SQLite store to a new file while it is in use.
@@ -89,27 +87,65 @@ class Store(
         Raises:
             StoreError: the store is on PostgreSQL, or the file exists or cannot be written.
         """
-        if not self._sqlite:
+        if not self.database.sqlite:
             raise StoreError(
                 "only a SQLite store is copied as a file; back up the whole study with: steelyard backup",
                 place=self.url,
             )
-        return copy_sqlite(Path(str(self._engine.url.database)), Path(path))
+        return copy_sqlite(Path(str(self.database.engine.url.database)), Path(path))
 
     def check(self, expect: Iterable[Head] = ()) -> list[str]:
         """Read everything and say what is wrong, in sentences; an empty list is a sound store.
 
         Args:
-            expect: heads of the logs that were noted earlier (`heads`). Without them a log that was cut off at its
+            expect: heads of the logs that were noted earlier (`audit.heads`). Without them a log that was cut off at its
                 end, or written anew from its beginning, looks whole.
         """
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return soundness.problems(connection, expect)
+
+    def change(
+        self, id: str | None, actor: str, what: str, *, now: float | None = None
+    ) -> AbstractContextManager[Change]:
+        """Make a change once: all calls inside are one transaction, which the change's id is part of.
+
+        Args:
+            id: made by the client; None is always to be made.
+            actor: who makes it.
+            what: what it is, so that an id used for something else is noticed.
+            now: seconds since 1970; None asks the database.
+
+        Raises:
+            ConflictError: the id was used for another change.
+
+        Example:
+            with store.change(key, "ada", "add annotator mo") as change:
+                if change.first:
+                    store.people.add("mo")
+                    store.audit.add("ada", "annotator added", {"name": "mo"})
+        """
+        return change(self.database, id, actor, what, now)
+
+    def change_made(self, id: str | None, actor: str, what: str) -> float | None:
+        """When a change was made, or None; for one that takes too long to be a transaction. Errors as in `change`."""
+        return change_made(self.database, id, actor, what)
+
+    def probe(self) -> None:
+        """Ask the database something and make sure that it could be written; nothing is.
+
+        Raises:
+            StoreError: it cannot be used now, and why.
+        """
+        self.database.probe()
+
+    def checkpoint(self) -> None:
+        """Bring SQLite's write-ahead log into its file, as far as nobody is in the way; nobody has to wait for it."""
+        self.database.checkpoint()
 
     def close(self) -> None:
         """Close all connections."""
-        with wrapped_errors(self._engine):
-            self._engine.dispose()
+        with wrapped_errors(self.database.engine):
+            self.database.engine.dispose()
 
     def __enter__(self) -> Store:
         return self

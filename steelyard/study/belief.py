@@ -50,22 +50,22 @@ class Belief:
 
     def refresh(self) -> Belief:
         """Read what is new: pairs, a newer model, answers since."""
-        columns = self._store.pair_columns(after_id=self._last_pair)
+        columns = self._store.pairs.columns(after_id=self._last_pair)
         if len(columns):
             self.state.put_up(columns.rows, columns.round)
             self._last_pair = int(columns.id[-1])
-        newest = self._store.newest_model()
+        newest = self._store.models.newest()
         if newest is not None and newest.id != self.announced:
             self._start_from(*usable_model(self._folder, self._store))
             self.announced = newest.id
         if self.model is None:
             return self
-        answers = self._store.effective_arrays(after=self._last_seq)
+        answers = self._store.answers.arrays(after=self._last_seq)
         if self._observed & set(answers.superseded.tolist()):
             # An answer that has moved the posterior was taken back: start again from the model.
             assert self.start is not None
             self._start_from(self.model, self.start)
-            answers = self._store.effective_arrays(after=self._last_seq)
+            answers = self._store.answers.arrays(after=self._last_seq)
         self._observe(answers)
         return self
 
@@ -130,7 +130,7 @@ def usable_model(folder: Path, store: Store) -> tuple[Model, Posterior]:
         StudyError: none can, or there is none.
     """
     first: StudyError | None = None
-    for model in reversed(store.models()):
+    for model in reversed(store.models.all()):
         try:
             load_absent(folder / model.path)
             return model, load_posterior(folder / model.path)

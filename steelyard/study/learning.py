@@ -84,9 +84,9 @@ def learn(
 
     started = time.monotonic()
     seen = inputs(progress)
-    excluded = store.excluded_rows()
+    excluded = store.images.excluded_rows()
     left_out = np.union1d(seen.absent, excluded)
-    answers = answers_about(store.effective_arrays(), left_out)
+    answers = answers_about(store.answers.arrays(), left_out)
     keep = ~np.isnan(answers.labels)
     if not _teaches_reserved(config.ranker):
         keep &= ~answers.reserved
@@ -94,7 +94,7 @@ def learn(
         raise StudyError(
             "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
         )
-    models = store.models()
+    models = store.models.all()
     number = len(models)
     folder = study / "models" / f"round-{number:03d}"
     working = folder.with_name(folder.name + ".new")
@@ -124,14 +124,14 @@ def learn(
     sync_tree(working)  # a model that is announced is on disk
     working.rename(folder)
     sync_folder(folder.parent)
-    store.add_model(
+    store.models.add(
         NewModel(
-            number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.last_grade_seq(), metrics,
+            number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.grades.last_seq(), metrics,
             config.with_changes(store="").to_dict(),  # the address of the database may hold a password
         ),
         trainer=trainer,
     )  # fmt: skip
-    for model in store.models()[:-_KEPT_POSTERIORS]:
+    for model in store.models.all()[:-_KEPT_POSTERIORS]:
         (study / model.path / "rows.npy").unlink(missing_ok=True)
     # Whoever excluded an image need not be told that it cannot be read.
     before = load_absent(study / models[-1].path) if models else seen.absent[:0]
@@ -210,7 +210,7 @@ def _teaches_reserved(config: RankerConfig) -> bool:
 
 
 def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | None:
-    models = store.models()
+    models = store.models.all()
     if not models or config.warm_start == "scratch":
         return None
     wanted = models if config.warm_start == "round0" else models[::-1]

@@ -59,9 +59,9 @@ class Questions:
         store, policy, state = self._study.store, self._study.policy, self._belief.refresh().state
         many = policy.how_many(missing, asked=state.asked, model=_model(state))
         if many > missing:
-            left = policy.left(answered=store.answer_count(), up=store.open_pair_count())
+            left = policy.left(answered=store.answers.count(), up=store.pairs.open_count())
             many = max(missing, min(many, left))
-        many, strategy = policy.without_features(many, model=_model(state), up=store.open_pair_count)
+        many, strategy = policy.without_features(many, model=_model(state), up=store.pairs.open_count)
         return self._new(many, strategy) if many else None
 
     def draft_for_trainer(self, progress: Progress | None = None) -> list[NewPair]:
@@ -95,7 +95,7 @@ class Questions:
                 strategy=strategy, left_out=left_out,
             )  # fmt: skip
 
-        left_out = np.union1d(study.store.excluded_rows(), self._belief.absent).astype(np.int64)
+        left_out = np.union1d(study.store.images.excluded_rows(), self._belief.absent).astype(np.int64)
         choice = choose(left_out)
         if not len(missing_files(catalog, np.unique(choice.pairs))):
             return choice
@@ -120,7 +120,7 @@ class Questions:
         numbers = []
         for (i, j), role in zip(pairs.tolist(), roles, strict=True):
             repeat = 0
-            while role == "repeat" and store.find_pair(str(ids[i]), str(ids[j]), repeat):
+            while role == "repeat" and store.pairs.find(str(ids[i]), str(ids[j]), repeat):
                 repeat += 1
             numbers.append(repeat)
         return numbers

@@ -84,7 +84,7 @@ def sign_study(
         now: seconds since 1970; None asks the database.
     """
     bound = Signing(signer, meaning, via, configuration_hash(study), study.catalog.fingerprint())
-    return study.store.sign(bound, key=key, now=now)
+    return study.store.audit.sign(bound, key=key, now=now)
 
 
 def configuration_hash(study: Study) -> str:
@@ -97,7 +97,7 @@ def configuration_hash(study: Study) -> str:
 
 def changed_since(study: Study, one: Signature) -> list[str]:
     """What is not any more as it was when somebody signed, in words; empty: the signature is about the present state."""
-    newest = study.store.newest_model()
+    newest = study.store.models.newest()
     found = []
     if one.answers_since:
         found.append(f"{one.answers_since} row{'s' * (one.answers_since > 1)} in the log of answers")

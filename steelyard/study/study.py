@@ -177,7 +177,7 @@ class Study:
             paths = found.paths.tolist() if found.kind == "features" else []
             missing = [path for path in paths if not (Path(root) / path).is_file()]
         found.save(self.folder / "catalog.arrow")
-        self.store.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
+        self.store.images.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
         self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
         self.config.save(self.folder / "study.toml")
         self.catalog = found
@@ -258,11 +258,11 @@ class Study:
             pair.id, annotator, said, pair.left, pair.right, shown_at, answered_at, id or new_id(), supersedes, note,
             source,  # type: ignore[arg-type]  # checked by the store
         )  # fmt: skip
-        return self.store.add_comparison(comparison, require_lease=require_lease)
+        return self.store.answers.add(comparison, require_lease=require_lease)
 
     def undo(self, comparison: str, *, annotator: str = "you", id: str | None = None) -> Recorded:
         """Take an answer back; the pair is handed to the same annotator again, sides unchanged."""
-        return self.store.undo(
+        return self.store.answers.undo(
             comparison, annotator, id=id or new_id(), lease_seconds=self.config.ask.lease_seconds
         )
 
@@ -277,7 +277,7 @@ class Study:
         names = self.grade_names
         if not 0 <= grade < len(names):
             raise StudyError(f"grade {grade} is none of 0 … {len(names) - 1} ({', '.join(names)})")
-        return self.store.add_grade(NewGrade(image, annotator, int(grade), id=id or new_id(), **times))
+        return self.store.grades.add(NewGrade(image, annotator, int(grade), id=id or new_id(), **times))
 
     def propose(
         self, n: int | None = None, *, strategy: str | None = None, progress: Progress | None = None
@@ -292,7 +292,7 @@ class Study:
         return self._put_up(self.questions.draft(n, strategy=strategy, progress=progress))
 
     def _put_up(self, new: list[NewPair]) -> list[Pair]:
-        ids = self.store.add_pairs(new)
+        ids = self.store.pairs.add_all(new)
         images = self.catalog.ids
         return [
             Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
@@ -316,7 +316,7 @@ class Study:
             if not pairs:
                 break
             rows = [self.catalog.rows_of([pair.left, pair.right]) for pair in pairs]
-            rng = self.chance.rng(Purpose.ANSWERS, self.store.last_seq())
+            rng = self.chance.rng(Purpose.ANSWERS, self.store.answers.last_seq())
             for pair, label in zip(pairs, annotator.answer(rows, rng).tolist(), strict=True):
                 answer = Answer.CANNOT_JUDGE if np.isnan(label) else Answer.from_label(label)
                 self.tell(pair, answer, annotator=name, source="virtual")
@@ -324,8 +324,8 @@ class Study:
         return given
 
     def _lease(self, n: int, annotator: str) -> list[Pair]:
-        rng = self.chance.rng(Purpose.SIDES, self.store.last_seq())
-        leased = self.store.lease_pairs(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
+        rng = self.chance.rng(Purpose.SIDES, self.store.answers.last_seq())
+        leased = self.store.pairs.lease(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
         return [pair.shown() for pair in leased]
 
     # ------------------------------------------------------------------ learn
@@ -378,7 +378,7 @@ class Study:
         grades = np.full(len(self.catalog), -1, dtype=np.int64)
         if self.catalog.grades is not None:
             grades[:] = self.catalog.grades
-        given = self.store.grade_arrays()
+        given = self.store.grades.arrays()
         for row in np.unique(given.row):  # several people: the median, rounded down
             grades[row] = int(np.median(given.grade[given.row == row]))
         return grades
@@ -456,8 +456,8 @@ class Study:
 
     def accuracy(self) -> AccuracyEstimate:
         """How many unseen pairs are ordered right, with its interval, and whether to stop."""
-        models = self.store.models()
-        answers = self.store.effective_arrays()
+        models = self.store.models.all()
+        answers = self.store.answers.arrays()
         accuracy = (
             estimate(
                 self._newest_posterior(),
@@ -479,7 +479,7 @@ class Study:
         """How well answers agree: between people, with themselves, and with the model."""
         from steelyard.evaluate.consistency import consistency
 
-        answers = self.store.effective_arrays()
+        answers = self.store.answers.arrays()
         posterior = self.posterior
         return consistency(
             answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
@@ -488,22 +488,22 @@ class Study:
 
     def status(self) -> dict[str, Any]:
         """Where the study stands and what to do next."""
-        models = self.store.models()
-        answers = self.store.answer_count()
+        models = self.store.models.all()
+        answers = self.store.answers.count()
         newest = models[-1] if models else None
-        new_answers = self.store.last_seq() - (newest.comparisons_seq if newest else 0)
+        new_answers = self.store.answers.last_seq() - (newest.comparisons_seq if newest else 0)
         state: dict[str, Any] = {
             "study": self.config.name,
             "folder": str(self.folder),
             "store": self.store.url,
             "images": len(self.catalog),
-            "excluded": len(self.store.excluded_rows()),
+            "excluded": len(self.store.images.excluded_rows()),
             "unreadable": len(self._absent()) if newest else 0,
             "graded": int((self.known_grades() >= 0).sum()),
             "answers": answers,
             "budget": self.budget,
-            "open pairs": self.store.open_pair_count(),
-            "annotators": {c.annotator: c.answers for c in self.store.counts()},
+            "open pairs": self.store.pairs.open_count(),
+            "annotators": {c.annotator: c.answers for c in self.store.answers.by_annotator()},
             "models": len(models),
             "newest model": newest.path if newest else None,
             "new log entries since": new_answers,
@@ -521,14 +521,14 @@ class Study:
         return state
 
     def _newest_model(self) -> Model:
-        newest = self.store.newest_model()
+        newest = self.store.models.newest()
         if newest is None:
             raise StudyError(f"there is no model yet; train one with: steelyard train {self.folder}")
         return newest
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score: excluded, or not readable when the newest model was made."""
-        absent = self._absent() if self.store.newest_model() else self._belief.absent
+        absent = self._absent() if self.store.models.newest() else self._belief.absent
         return [str(self.catalog.paths[row]) for row in self._out(absent)]
 
     def _absent(self) -> NDArray[np.int64]:
@@ -536,7 +536,7 @@ class Study:
         return load_absent(self.folder / self._usable()[0].path)
 
     def _out(self, absent: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.union1d(absent, self.store.excluded_rows()).astype(np.int64)
+        return np.union1d(absent, self.store.images.excluded_rows()).astype(np.int64)
 
     def _scored(self, progress: Progress | None = None) -> tuple[Posterior, NDArray[np.int64]]:
         """The newest model's scores and the rows it has none for; images that can be read again are scored now."""
@@ -568,7 +568,7 @@ class Study:
 
         self._newest_model()
         first: RankerError | None = None
-        for model in reversed(self.store.models()):
+        for model in reversed(self.store.models.all()):
             try:
                 return load_ranker(self.folder / model.path)
             except RankerError as error:  # damaged, or an older one that was in no backup
@@ -585,7 +585,7 @@ def store_url(folder: Path, config: StudyConfig) -> str:
 
 def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:
     groups, grades = catalog.groups, catalog.grades
-    store.add_images(
+    store.images.add_all(
         (
             NewImage(
                 row, str(id), str(path), None if groups is None else str(groups[row]),

@@ -159,7 +159,7 @@ def first_link(study: Study) -> str | None:
     now = time.time()
     able = [
         a
-        for a in study.store.annotators()
+        for a in study.store.people.all()
         if a.active
         and a.role == "admin"
         and (a.password_hash or a.subject or (a.link_hash and (a.link_expires or now + 1) > now))
@@ -167,12 +167,12 @@ def first_link(study: Study) -> str | None:
     if able:
         return None
     secret = new_secret()
-    if "admin" not in {a.name for a in study.store.annotators()}:
-        study.store.add_annotator("admin", role="admin")
-    study.store.set_annotator("admin", role="admin", active=True)
+    if "admin" not in {a.name for a in study.store.people.all()}:
+        study.store.people.add("admin", role="admin")
+    study.store.people.update("admin", role="admin", active=True)
     # It works once: whoever comes by it signs in, or asks for a password, before anybody who finds it later.
-    study.store.set_link("admin", digest(secret), once=True)
-    study.store.audit("server", "first admin link made")
+    study.store.people.set_link("admin", digest(secret), once=True)
+    study.store.audit.add("server", "first admin link made")
     return f"/login#link={secret}"
 
 

@@ -85,10 +85,10 @@ class Asker:
             return "done"
         # The thread may put pairs up between these questions, so what they would hide is asked last: pairs counted
         # as open before nothing was missing and nothing was free are surely in other hands.
-        up = self.study.store.open_pair_count()
+        up = self.study.store.pairs.open_count()
         if not self.exhausted and self.missing() > 0:
             return "choosing"
-        if self.study.store.free_pair_count(annotator):
+        if self.study.store.pairs.free_count(annotator):
             return "choosing"  # they came up since: the next request gets them
         if up:
             return "elsewhere"
@@ -100,7 +100,7 @@ class Asker:
         people = sum(now - seen < ACTIVE_SECONDS for seen in list(self._seen.values()))
         store = self.study.store
         return self.study.policy.page_wants(
-            people=people, up=store.open_pair_count(), answered=store.answer_count()
+            people=people, up=store.pairs.open_count(), answered=store.answers.count()
         )
 
     def top_up(self) -> int:
@@ -112,7 +112,7 @@ class Asker:
         if chosen is None:
             return 0  # the trainer brings better ones
         self.exhausted = not chosen
-        return len(self.study.store.add_pairs(chosen)) if chosen else 0
+        return len(self.study.store.pairs.add_all(chosen)) if chosen else 0
 
     def _run(self) -> None:
         while not self._stop.is_set():

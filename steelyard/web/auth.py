@@ -103,9 +103,9 @@ class Accounts:
         self.provider = Provider(access.provider) if access.provider else None
         self.key = "" if access.login else new_secret()
         # Cookies do not know ports: two studies open on 127.0.0.1 must not sign each other out.
-        study = store.kept_setting("study id", new_id()[:16])
+        study = store.settings.keep("study id", new_id()[:16])
         self.cookie = COOKIE if access.login else f"steelyard_local_{study}"
-        kept = str(store.kept_setting("device key", new_secret()))
+        kept = str(store.settings.keep("device key", new_secret()))
         self.devices = Devices(kept)
         self._csrf_key = hashlib.sha256(b"csrf" + kept.encode()).digest()
         self._known: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
@@ -167,7 +167,7 @@ class Accounts:
 
     def _by_session(self, token_hash: str) -> Principal | None:
         idle = self.access.idle_seconds if self.login else None
-        session = self.store.session(token_hash, mode=self.mode, idle=idle)
+        session = self.store.people.sessions.find(token_hash, mode=self.mode, idle=idle)
         if session is None:
             return None
         if not self.login:
@@ -175,7 +175,7 @@ class Accounts:
         return Principal(session.annotator.name, session.annotator.role, "session", session.csrf, token_hash)
 
     def _by_token(self, token_hash: str) -> Principal | None:
-        token = self.store.known_token(token_hash, mode=self.mode)
+        token = self.store.people.tokens.find(token_hash, mode=self.mode)
         if token is None:
             return None
         owner = token.annotator
@@ -191,7 +191,7 @@ class Accounts:
         except (UnicodeError, StoreError):
             return None
         try:
-            found = self.store.annotator(name)
+            found = self.store.people.get(name)
         except UnknownRecordError:
             if not self.access.create:
                 return None
@@ -202,10 +202,10 @@ class Accounts:
     def add_unknown(self, name: str, by: str) -> Annotator:
         """Make an annotator of somebody whom the proxy or the provider knows."""
         try:
-            added = self.store.add_annotator(name)
+            added = self.store.people.add(name)
         except ConflictError:  # their other tab was faster
-            return self.store.annotator(name)
-        self.store.audit(by, "annotator added", {"name": name, "role": "annotator"})
+            return self.store.people.get(name)
+        self.store.audit.add(by, "annotator added", {"name": name, "role": "annotator"})
         return added
 
     def forget(self) -> None:
@@ -225,9 +225,9 @@ class Accounts:
             raise Problem(401, "This is not the link of this start; open the one printed in the terminal.",
                           code="key", headers=_challenge())  # fmt: skip
         try:
-            return self.store.set_annotator(LOCAL_NAME, active=True)
+            return self.store.people.update(LOCAL_NAME, active=True)
         except UnknownRecordError:
-            return self.store.add_annotator(LOCAL_NAME)
+            return self.store.people.add(LOCAL_NAME)
 
     def by_link(self, link: str, address: str, change: str | None = None) -> Annotator:
         """The annotator whose personal link this is. A right one always works: 256 bits are not guessed.
@@ -237,11 +237,11 @@ class Accounts:
         Raises:
             Problem: 401.
         """
-        annotator = self.store.take_link(digest(link), change=change) if self.login else None
+        annotator = self.store.people.take_link(digest(link), change=change) if self.login else None
         if annotator is None:
             # Only so many are written down: the audit log is for ever, and anybody can send links.
-            if self.store.take_try("link", counted(address), known=True).id is not None:
-                self.store.audit("?", "sign-in refused", {"address": address, "by": "link"})
+            if self.store.people.tries.take("link", counted(address), known=True).id is not None:
+                self.store.audit.add("?", "sign-in refused", {"address": address, "by": "link"})
             raise Problem(401, "This link is unknown, over or used up; ask for a new one.", code="credentials",
                           headers=_challenge())  # fmt: skip
         self.forget()
@@ -259,9 +259,11 @@ class Accounts:
             raise Problem(401, "On this machine nobody has a password; open the link printed in the terminal.",
                           code="key", headers=_challenge())  # fmt: skip
         address, name_hash = client_address(request), self.devices.hash_name(name)
-        annotator = next((a for a in self.store.annotators() if a.name == name and a.active), None)
+        annotator = next((a for a in self.store.people.all() if a.name == name and a.active), None)
         device = self.devices.known(request, name)
-        place = self.store.take_try(name_hash, counted(address), known=annotator is not None, device=device)
+        place = self.store.people.tries.take(
+            name_hash, counted(address), known=annotator is not None, device=device
+        )
         if place.id is None:
             raise Problem(
                 429, f"Too many attempts. Try again in {_duration(place.wait)}.",
@@ -271,24 +273,26 @@ class Accounts:
         try:
             right = self.passwords.verify(known, password)
         except Problem:
-            self.store.give_back_try(place.id)
+            self.store.people.tries.give_back(place.id)
             raise
         if annotator is None or known is None or not right:
             # A name that nobody has may be a password typed in the wrong field: it is not written down.
-            self.store.audit(annotator.name if annotator else "?", "sign-in refused", {"address": address})
+            self.store.audit.add(
+                annotator.name if annotator else "?", "sign-in refused", {"address": address}
+            )
             raise Problem(401, "Name or password is wrong.", code="credentials", headers=_challenge())
-        self.store.forgive_tries(name_hash, counted(address), device)
+        self.store.people.tries.forgive(name_hash, counted(address), device)
         if self.passwords.outdated(known):
-            self.store.rehash_password(name, known, self.passwords.hash(password))
+            self.store.people.rehash_password(name, known, self.passwords.hash(password))
         return annotator
 
     def start_session(self, annotator: Annotator, request: Request, response: Response) -> Principal:
         """A new session with a new id, whatever cookie came along (so that nobody can plant one)."""
         old = request.cookies.get(self.cookie)
         if old:
-            self.store.end_session(digest(old))
+            self.store.people.sessions.end(digest(old))
         secret, csrf = new_secret(), new_secret()
-        self.store.add_session(
+        self.store.people.sessions.add(
             digest(secret), annotator.name, csrf, expires=time.time() + SESSION_SECONDS, mode=self.mode
         )
         self.forget()
@@ -298,15 +302,15 @@ class Accounts:
         )  # fmt: skip
         if self.login:
             self.devices.remember(request, response, annotator.name)
-        self.store.audit(annotator.name, "signed in", {"address": client_address(request)})
+        self.store.audit.add(annotator.name, "signed in", {"address": client_address(request)})
         role: Role = annotator.role if self.login else "admin"
         return Principal(annotator.name, role, "session" if self.login else "local", csrf, digest(secret))
 
     def end_session(self, principal: Principal, response: Response) -> None:
         """Sign out."""
         if principal.session:
-            self.store.end_session(principal.session)
-            self.store.audit(principal.name, "signed out")
+            self.store.people.sessions.end(principal.session)
+            self.store.audit.add(principal.name, "signed out")
         self.forget()
         response.delete_cookie(self.cookie, path="/")
 

@@ -63,7 +63,7 @@ class Web:
 
     def _kept_id(self) -> str:
         """A name for this study in browsers: two studies served on one address must not share what is kept there."""
-        return str(self.store.setting("study id") or self.store.kept_setting("study id", new_id()[:16]))
+        return str(self.store.settings.get("study id") or self.store.settings.keep("study id", new_id()[:16]))
 
     @property
     def aspect(self) -> float:

@@ -36,7 +36,7 @@ class Examples:
         """Catalog rows for each grade, at most three, while `image` is graded."""
         groups = self.study.catalog.groups
         its = groups[image] if groups is not None else None
-        gone = {image, *self.study.store.excluded_rows().tolist()}
+        gone = {image, *self.study.store.images.excluded_rows().tolist()}
         return [
             [
                 row
@@ -66,12 +66,12 @@ class Examples:
 
     def _fixed(self, grade: int) -> list[int]:
         store, catalog, key = self.study.store, self.study.catalog, f"examples of grade {grade}"
-        ids = store.setting(key)
+        ids = store.settings.get(key)
         if ids is None:
             drawn = self._drawn(grade)
             if not drawn:
                 return []
-            ids = store.kept_setting(key, [catalog.ids[row] for row in drawn])
+            ids = store.settings.keep(key, [catalog.ids[row] for row in drawn])
         rows = []
         for id in ids:
             try:
@@ -84,7 +84,7 @@ class Examples:
         catalog = self.study.catalog
         if catalog.grades is None:
             return []
-        known = np.setdiff1d(np.flatnonzero(catalog.grades == grade), self.study.store.excluded_rows())
+        known = np.setdiff1d(np.flatnonzero(catalog.grades == grade), self.study.store.images.excluded_rows())
         rng = np.random.default_rng([self.study.config.seed, 5, grade])
         rows: list[int] = []
         patients: set[str] = set()

@@ -80,7 +80,7 @@ async def readyz(request: Request) -> Response:
     if who is not None and who.may("admin"):
         body |= {"store": problem or "ok", "chooser": web.asker.problem or "ok"}
         if not problem:
-            state = await to_thread.run_sync(lambda: web.store.trainer_state())
+            state = await to_thread.run_sync(lambda: web.store.models.trainer.state())
             body["trainer"] = {
                 "busy": state.owner is not None,
                 "stage": str((state.progress or {}).get("stage", "")),

@@ -36,11 +36,11 @@ class ImageIds:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        secret = study.store.setting("image key")
+        secret = study.store.settings.get("image key")
         if secret is None:  # of two servers that start at once, both take what one of them wrote
-            secret = study.store.kept_setting("image key", secrets.token_hex(32))
+            secret = study.store.settings.keep("image key", secrets.token_hex(32))
         self._secret = bytes.fromhex(secret)
-        self._until = float(study.store.setting("content ids until", 0.0))
+        self._until = float(study.store.settings.get("content ids until", 0.0))
         self._lock = threading.Lock()
         self._table: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
         self._contents = hex_view(study.catalog.ids.arrow).copy()

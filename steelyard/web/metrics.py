@@ -69,10 +69,10 @@ class Metrics:
         return generate_latest(self._all)
 
     def _look(self, store: Store) -> None:
-        state, newest = store.trainer_state(), store.newest_model()
-        self._answers.set(store.answer_count())
-        self._open.set(store.open_pair_count())
-        self._behind.set(store.last_seq() - (newest.comparisons_seq if newest else 0))
+        state, newest = store.models.trainer.state(), store.models.newest()
+        self._answers.set(store.answers.count())
+        self._open.set(store.pairs.open_count())
+        self._behind.set(store.answers.last_seq() - (newest.comparisons_seq if newest else 0))
         self._training.set(0 if state.owner is None else 1)
         self._beat.set(0 if state.owner is None else max(0.0, time.time() - state.heartbeat))
         self._up.set(1)

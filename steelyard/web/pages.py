@@ -122,7 +122,7 @@ async def compare(request: Request) -> Response:
     """Two images, one question."""
     web, who = web_of(request), await _enter(request, "annotator")
     config = web.study.config
-    done = await run_in_threadpool(web.store.answer_count)
+    done = await run_in_threadpool(web.store.answers.count)
     web.asker.want(who.name)
     return render(
         "compare.html",

@@ -77,10 +77,10 @@ class Scores:
 
     def ranking(self) -> Ranking | None:
         """The newest model's scores, or None before there is one."""
-        newest = self.study.store.newest_model()
+        newest = self.study.store.models.newest()
         if newest is None:
             return None
-        excluded = self.study.store.excluded_rows()
+        excluded = self.study.store.images.excluded_rows()
         with self._lock:
             kept = self._ranking
             if kept is not None and kept.model.id == newest.id and self._excluded == len(excluded):
@@ -139,7 +139,7 @@ class Scores:
 
     def grades(self) -> NDArray[np.int64]:
         """The known grade of every row, −1 where there is none."""
-        seq = self.study.store.last_grade_seq()
+        seq = self.study.store.grades.last_seq()
         if self._grades[0] != seq or not len(self._grades[1]):
             self._grades = (seq, self.study.known_grades())
         return self._grades[1]
@@ -149,9 +149,9 @@ class Scores:
         made, seq, counts = self._counted
         if time.monotonic() - made < 5 and len(counts):
             return counts
-        last = self.study.store.last_seq()
+        last = self.study.store.answers.last_seq()
         if last != seq or not len(counts):
-            pairs = self.study.store.effective_arrays().pairs
+            pairs = self.study.store.answers.arrays().pairs
             counts = np.bincount(pairs.ravel(), minlength=len(self.study.catalog))
         self._counted = (time.monotonic(), last, counts)
         return counts

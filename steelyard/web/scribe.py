@@ -39,7 +39,7 @@ class Scribe:
         self._busy = False
 
     def add(self, new: NewComparison) -> Recorded:
-        """As `Store.add_comparison(new, require_lease=True)`."""
+        """As `Answers.add(new, require_lease=True)`."""
         ticket = _Ticket(new)
         with self._gathering:
             self._waiting.append(ticket)
@@ -81,7 +81,7 @@ class Scribe:
     def _write(self, batch: list[_Ticket]) -> None:
         if len(batch) > 1:
             try:
-                done = self._store.add_comparisons([ticket.new for ticket in batch], require_lease=True)
+                done = self._store.answers.add_all([ticket.new for ticket in batch], require_lease=True)
             except UnavailableError as error:
                 self._give_up(batch, error)
                 return
@@ -93,7 +93,7 @@ class Scribe:
                 return
         for k, ticket in enumerate(batch):
             try:
-                ticket.recorded = self._store.add_comparison(ticket.new, require_lease=True)
+                ticket.recorded = self._store.answers.add(ticket.new, require_lease=True)
             except UnavailableError as error:
                 self._give_up(batch[k:], error)
                 return

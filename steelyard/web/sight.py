@@ -47,7 +47,7 @@ class Sight:
         """Whether a row was ever handed or shown to somebody."""
         if self.remembers(annotator, row):
             return True
-        if row not in self._examples() and not self._store.has_seen(annotator, row):
+        if row not in self._examples() and not self._store.people.has_seen(annotator, row):
             return False
         self.show(annotator, [row])
         return True

@@ -33,7 +33,7 @@ def begin(request: Request, next: str = "") -> Response:
     there = _provider(web).address(
         state=state, nonce=made.nonce, verifier=made.verifier, redirect=_redirect(web, request)
     )
-    web.store.begin_handshake(digest(state), digest(browser), made, seconds=SECONDS)
+    web.store.people.handshakes.begin(digest(state), digest(browser), made, seconds=SECONDS)
     response = RedirectResponse(there, 303, {"Cache-Control": "no-store"})
     response.set_cookie(
         COOKIE, browser, max_age=SECONDS, httponly=True, samesite="lax", path="/login/oidc",
@@ -47,7 +47,7 @@ def come_back(request: Request, state: str = "", code: str = "", error: str = ""
     """Come back with a code; the session begins here."""
     web = web_of(request)
     browser = request.cookies.get(COOKIE, "")
-    kept = web.store.end_handshake(digest(state), digest(browser)) if state and browser else None
+    kept = web.store.people.handshakes.end(digest(state), digest(browser)) if state and browser else None
     if kept is None:
         raise Problem(
             403, "This sign-on is over or began elsewhere. Try again from the login page.", code="sign-on"
@@ -78,7 +78,7 @@ def _annotator(web: Web, claims: dict[str, Any]) -> Annotator:
     """The annotator of whoever signed on: by subject, which never changes, and by name only the first time."""
     settings, store = _provider(web).settings, web.store
     subject = f"{claims['iss']}|{claims['sub']}"
-    found = store.annotator_by_subject(subject) or _first_time(web, claims, subject)
+    found = store.people.find_by_subject(subject) or _first_time(web, claims, subject)
     if not found.active:
         raise Problem(403, "Your account was deactivated; ask the admin of the study.", code="unknown")
     if settings.role_claim:
@@ -89,8 +89,8 @@ def _annotator(web: Web, claims: dict[str, Any]) -> Annotator:
         ]
         role: Role = max(roles, key=_RANK.index) if roles else "annotator"
         if role != found.role:
-            found = store.set_annotator(found.name, role=role)
-            store.audit("provider", "annotator changed", {"name": found.name, "role": role})
+            found = store.people.update(found.name, role=role)
+            store.audit.add("provider", "annotator changed", {"name": found.name, "role": role})
             web.accounts.forget()
     return found
 
@@ -107,7 +107,7 @@ def _first_time(web: Web, claims: dict[str, Any], subject: str) -> Annotator:
     if settings.name == "email" and claims.get("email_verified") is not True:
         raise stranger
     try:
-        found = store.annotator(name)
+        found = store.people.get(name)
         # People may choose their names at some providers: a name alone takes over no account that matters.
         if found.role == "admin" or found.password_hash or name == LOCAL_NAME:
             raise stranger
@@ -116,6 +116,6 @@ def _first_time(web: Web, claims: dict[str, Any], subject: str) -> Annotator:
             raise stranger from None
         web.accounts.add_unknown(name, "provider")
     try:
-        return store.set_subject(name, subject)
+        return store.people.set_subject(name, subject)
     except ConflictError:
         raise stranger from None

@@ -43,14 +43,14 @@ class _LeaseLost(BaseException):
 
 def pending_work(study: Study) -> Work:
     """What a trainer should do now: `fit`, `start` (the first pairs), `choose` (pairs on features) or nothing."""
-    store, config, newest = study.store, study.config, study.store.newest_model()
+    store, config, newest = study.store, study.config, study.store.models.newest()
     now = Standing(
         model=newest is not None,
-        answered=store.answer_count(),
-        new=store.last_seq() - (newest.comparisons_seq if newest else 0),
-        new_grades=store.last_grade_seq() - newest.grades_seq if newest and config.ranker.multitask else 0,
-        up=store.open_pair_count,
-        started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs(limit=2000)),
+        answered=store.answers.count(),
+        new=store.answers.last_seq() - (newest.comparisons_seq if newest else 0),
+        new_grades=store.grades.last_seq() - newest.grades_seq if newest and config.ranker.multitask else 0,
+        up=store.pairs.open_count,
+        started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs.all(limit=2000)),
     )
     return study.policy.work(now, refit_after=config.trainer)
 
@@ -100,7 +100,9 @@ class _Work:
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
             try:
-                held = self.study.store.heartbeat_trainer(self.owner, self.snapshot(), seconds=LEASE_SECONDS)
+                held = self.study.store.models.trainer.heartbeat(
+                    self.owner, self.snapshot(), seconds=LEASE_SECONDS
+                )
             except (
                 SteelyardError
             ) as error:  # a database that is away for a moment; the lease outlives a few beats
@@ -135,10 +137,10 @@ def run_worker(
             if parent is not None and os.getppid() != parent:
                 return turns
             study.config = StudyConfig.load(study.folder / "study.toml")  # the page may have changed it
-            seq = study.store.last_seq()
+            seq = study.store.answers.last_seq()
             resting = seq == failed_seq or (time.monotonic() - failed_at < RETRY_SECONDS and failed_at > 0)
             kind = "" if resting else pending_work(study)
-            if kind and study.store.claim_trainer(owner, LEASE_SECONDS):
+            if kind and study.store.models.trainer.claim(owner, LEASE_SECONDS):
                 try:
                     if pending_work(study):  # another trainer may have done it in between
                         _turn(study, owner, kind)
@@ -164,7 +166,7 @@ def run_worker(
 def _release(study: Study, owner: str) -> None:
     """Give the lease back, if it is still ours."""
     try:
-        study.store.release_trainer(owner)
+        study.store.models.trainer.release(owner)
     except SteelyardError as error:
         log.warning("the lease was not given back, it runs out by itself: %s", error)
 
@@ -183,7 +185,7 @@ def _turn(study: Study, owner: str, kind: str) -> None:
                         work.say(model.note)
                 else:
                     work.say("choosing pairs")
-                    made = study.store.add_pairs(study.questions.draft_for_trainer(work.progress))
+                    made = study.store.pairs.add_all(study.questions.draft_for_trainer(work.progress))
                     work.say(f"{len(made)} pairs chosen")
                 final = {**work.snapshot(), "stage": "done", "done": 0, "total": 0}
             except SteelyardError as error:
@@ -191,7 +193,7 @@ def _turn(study: Study, owner: str, kind: str) -> None:
                 final = {**work.snapshot(), "stage": "failed", "text": str(error), "done": 0, "total": 0}
                 raise
     finally:
-        study.store.release_trainer(owner, final or None)
+        study.store.models.trainer.release(owner, final or None)
 
 
 class TrainerProcess:
@@ -230,9 +232,9 @@ class TrainerProcess:
         if self._child is None:
             return
         try:
-            owner = store.trainer_state().owner
+            owner = store.models.trainer.state().owner
             if owner is not None and owner.startswith(f"{socket.gethostname()}:{self._child.pid}:"):
-                store.release_trainer(owner)
+                store.models.trainer.release(owner)
         except SteelyardError as error:
             log.warning("the trainer's lease was not given back, it runs out by itself: %s", error)
 

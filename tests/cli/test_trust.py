@@ -104,13 +104,13 @@ def test_a_key_outside_the_database_cannot_be_forged_from_inside(study: Path, tm
     run("sign", study, "--by", "kt", "--meaning", "approved", "--key", file)
     assert "its signature holds" in run("signatures", study).output
     with Study.open(study) as opened:
-        [one] = opened.store.signatures()
+        [one] = opened.store.audit.signatures()
     assert one.key == Key(file).public
     assert proof_holds(one)
     # Somebody who may write the database makes kt say something else: without the key it does not hold.
     with Study.open(study) as opened:
-        detail = {**opened.store.audit_log()[-1].detail, "meaning": "rejected"}
-        opened.store.audit("kt", "signed", detail, now=one.at)
+        detail = {**opened.store.audit.log()[-1].detail, "meaning": "rejected"}
+        opened.store.audit.add("kt", "signed", detail, now=one.at)
     assert [s["proof_holds"] for s in json.loads(run("signatures", study, "--json").output)] == [True, False]
     assert "DOES NOT HOLD" in run("signatures", study).output
 

@@ -87,19 +87,19 @@ def make_study(folder: Path, images: Path, store: str) -> Study:
     catalog = Catalog.from_features(rows, images / "labels.csv", root=images)
     study = Study.create(folder, catalog, config=study_config("features", store=store, seed=1))
     store_ = study.store
-    store_.add_annotator("alma", role="admin", password_hash="$argon2 of alma")
-    store_.add_session("session hash of alma", "alma", "csrf", expires=4e9)
-    store_.add_token("token hash of alma", "alma", "nightly – “quoted”, \\N and more")
-    store_.set_setting("nothing", None)
-    store_.set_setting("ünïcode", {"b": [1, 2.50, None], "a": "\n"})
+    store_.people.add("alma", role="admin", password_hash="$argon2 of alma")
+    store_.people.sessions.add("session hash of alma", "alma", "csrf", expires=4e9)
+    store_.people.tokens.add("token hash of alma", "alma", "nightly – “quoted”, \\N and more")
+    store_.settings.set("nothing", None)
+    store_.settings.set("ünïcode", {"b": [1, 2.50, None], "a": "\n"})
     answer(study, 8)
     study.fit()
-    first = store_.comparisons()[0]
+    first = store_.answers.log()[0]
     study.undo(first.id, annotator=first.annotator)
-    given = store_.add_grade(NewGrade(str(catalog.ids[2]), "kt", 1))
-    store_.undo_grade(given.id, "kt", id=new_id())
-    store_.exclude_image(str(catalog.ids[3]), "alma", "blurred")
-    store_.audit("alma", "looked", {"at": "everything", "share": 0.1})
+    given = store_.grades.add(NewGrade(str(catalog.ids[2]), "kt", 1))
+    store_.grades.undo(given.id, "kt", id=new_id())
+    store_.images.exclude(str(catalog.ids[3]), "alma", "blurred")
+    store_.audit.add("alma", "looked", {"at": "everything", "share": 0.1})
     study.ask(2, annotator="lena")
     return study
 

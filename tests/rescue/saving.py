@@ -40,12 +40,12 @@ def answer(folder: str, name: str) -> None:
         number = 0
         while True:
             i, j = sorted(rng.choice(len(study.catalog), 2, replace=False).tolist())
-            [pair] = store.add_pairs([NewPair(i, j, repeat=int(rng.integers(2**30)))])
-            stored = store.pair(pair)
+            [pair] = store.pairs.add_all([NewPair(i, j, repeat=int(rng.integers(2**30)))])
+            stored = store.pairs.get(pair)
             said = NewComparison(
                 pair, name, Answer.LEFT, stored.first, stored.second, note=f"{name} {number}"
             )
-            store.add_comparison(said)
+            store.answers.add(said)
             print(number, flush=True)
             number += 1
 
@@ -104,7 +104,7 @@ def kill_restores(file: str, target: str, old: str) -> None:
         assert not said, said
         if (folder / "study.toml").exists():
             with Study.open(folder) as study:
-                seen.append(study.store.answer_count())
+                seen.append(study.store.answers.count())
                 assert study.store.check() == []
                 assert len(study.score()) == 15
         else:

@@ -70,7 +70,7 @@ def test_a_changed_catalog_is_found(sqlite_study: Study) -> None:
 
 
 def test_an_unsound_store_is_found(study: Study) -> None:
-    with study.store._writing() as connection:
+    with study.store.database.writing() as connection:
         connection.execute(sa.text("UPDATE pairs SET answers = answers + 1 WHERE id = 1"))
     assert "pair 1" in found(study.folder)["store"]
 
@@ -125,7 +125,7 @@ def test_an_older_store_is_looked_at_and_not_migrated(tmp_path: Path) -> None:
 def test_exit_codes_and_json(sqlite_study: Study, tmp_path: Path) -> None:
     folder = str(sqlite_study.folder)
     done = CliRunner().invoke(app, ["check", folder, "--json"])
-    heads = [str(head) for head in sqlite_study.store.heads()]
+    heads = [str(head) for head in sqlite_study.store.audit.heads()]
     assert (done.exit_code, json.loads(done.stdout)) == (0, {"sound": True, "findings": [], "heads": heads})
     made = CliRunner().invoke(app, ["backup", folder, "-o", str(tmp_path / "b.zip"), "--json"])
     assert json.loads(made.stdout)["answers"] == 9
@@ -152,7 +152,7 @@ def test_opening_says_what_a_quick_look_finds(tmp_path: Path, caplog: pytest.Log
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}") as store:
         assert store.trouble is None
-        store.add_images([NewImage(k, f"{k:032x}", "x" * 100) for k in range(2000)])
+        store.images.add_all([NewImage(k, f"{k:032x}", "x" * 100) for k in range(2000)])
     content = bytearray(file.read_bytes())
     page = content.index(b"0" * 20, 20 * 4096) // 4096  # somewhere in the rows of images
     content[page * 4096 + 8 : page * 4096 + 40] = b"\xff" * 32
@@ -178,7 +178,7 @@ def test_a_large_store_is_not_read_when_it_is_opened(tmp_path: Path, monkeypatch
         Store.open(f"sqlite:///{file}").close()
         assert not [s for s in asked if "quick_check" in s]
         with Store.open(f"sqlite:///{file}") as store:
-            store.set_setting("x", 1)
+            store.settings.set("x", 1)
             Store.open(f"sqlite:///{file}").close()  # a -wal lies there: somebody is at work, or died
         assert len([s for s in asked if "quick_check" in s]) == 1
     finally:
@@ -224,7 +224,7 @@ def test_the_page_falls_back_as_well(sqlite_study: Study) -> None:
     ranking = scores.ranking()
     assert ranking is not None
     assert ranking.model.path == "models/round-000"
-    sqlite_study.store.exclude_image(str(sqlite_study.catalog.ids[7]), "alma", "dark")
+    sqlite_study.store.images.exclude(str(sqlite_study.catalog.ids[7]), "alma", "dark")
     again = scores.ranking()
     assert again is not None
     assert 7 not in again.order

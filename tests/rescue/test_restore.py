@@ -63,14 +63,14 @@ def test_a_study_comes_back_row_by_row(
 def test_a_study_moves_from_sqlite_to_postgresql_and_back(
     sqlite_study: Study, tmp_path: Path, rows_of: Rows, postgres_url: str
 ) -> None:
-    before = rows_of(sqlite_study.store._engine.url.render_as_string())
+    before = rows_of(sqlite_study.store.database.engine.url.render_as_string())
     there = backup_study(sqlite_study.folder, tmp_path / "there.zip")
     done = restore_study(there.path, tmp_path / "team", store=postgres_url)
     assert problems(done.findings) == []
     same(before, rows_of(postgres_url))
     with Study.open(tmp_path / "team") as team:
         team.tell(team.ask(1, annotator="kt")[0], Answer.RIGHT, annotator="kt")
-        team.store.add_session("somebody", "alma", "csrf", expires=4e9)
+        team.store.people.sessions.add("somebody", "alma", "csrf", expires=4e9)
     middle = rows_of(postgres_url)
     back = backup_study(tmp_path / "team", tmp_path / "back.zip", portable=True)
     restore_study(back.path, tmp_path / "home")
@@ -162,12 +162,12 @@ def test_replacing_moves_aside_and_deletes_nothing(
         restore_study(made.path, folder)
     with pytest.raises(StudyError, match="in use; stop whoever serves"):
         restore_study(made.path, folder, replace=True)
-    assert sqlite_study.store.answer_count() == 10
+    assert sqlite_study.store.answers.count() == 10
     sqlite_study.close()
     done = restore_study(made.path, folder, replace=True)
     with Study.open(folder) as restored, Study.open(str(done.replaced)) as aside:
-        assert restored.store.answer_count() == 7
-        assert aside.store.answer_count() == 10
+        assert restored.store.answers.count() == 7
+        assert aside.store.answers.count() == 10
         assert len(aside.score()) == 15
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_study_can_be_replaced(sqlite_study: Study, tmp_path: Path) ->
     done = restore_study(made.path, folder, replace=True)
     assert problems(done.findings) == []
     with Study.open(folder) as study:
-        assert study.store.answer_count() == 7
+        assert study.store.answers.count() == 7
 
 
 def test_an_older_backup_is_migrated_when_it_is_restored(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_an_older_backup_is_migrated_when_it_is_restored(tmp_path: Path) -> None
         done = restore_study(made.path, tmp_path / str(portable))
         assert problems(done.findings) == []
         with Study.open(tmp_path / str(portable)) as study, Study.open(files_copy(tmp_path, portable)) as old:
-            assert study.store.comparisons() == old.store.comparisons()
+            assert study.store.answers.log() == old.store.answers.log()
             assert np.array_equal(study.score()["score"], old.score()["score"])
 
 

@@ -47,14 +47,14 @@ def test_every_backup_is_one_moment_of_the_log(
     made: list[tuple[Path, int]] = []
     with answering(study.folder, 4):
         for number in range(4):
-            before = len(study.store.comparisons())  # all of these were acknowledged before the backup began
+            before = len(study.store.answers.log())  # all of these were acknowledged before the backup began
             made.append(
                 (
                     backup_study(study.folder, tmp_path / f"{number}.zip", portable=number % 2 == 1).path,
                     before,
                 )
             )
-    log = [c.id for c in study.store.comparisons()]
+    log = [c.id for c in study.store.answers.log()]
     assert len(log) > 20
     sizes = []
     for number, (file, before) in enumerate(made):
@@ -62,13 +62,13 @@ def test_every_backup_is_one_moment_of_the_log(
         done = restore_study(file, tmp_path / f"again-{number}", store=target)
         assert [f.sentence for f in done.findings if f.level == "problem"] == []
         with Study.open(tmp_path / f"again-{number}") as again:
-            kept = again.store.comparisons()
+            kept = again.store.answers.log()
             assert [c.id for c in kept] == log[: len(kept)], "a prefix of the log, in its order"
             assert len(kept) >= before, "what was acknowledged before is in it"
             with Archive.open(file) as archive:
                 assert archive.about["rows"]["comparisons"] == len(kept)
                 head = archive.about["heads"]["comparisons"]
-            assert head == {"seq": kept[-1].seq, "hash": again.store.heads()[0].hash}
+            assert head == {"seq": kept[-1].seq, "hash": again.store.audit.heads()[0].hash}
             numbers = defaultdict(list)
             for comparison in kept:
                 if comparison.note.startswith("p"):

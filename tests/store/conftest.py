@@ -47,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def store(url: str) -> Iterator[Store]:
     """A fresh store with 12 images; whatever a test does to it, it has to stay sound."""
     with Store.open(url, create=False) as opened:
-        opened.add_images([NewImage(row, image_id(row), f"{row}.png") for row in range(12)])
+        opened.images.add_all([NewImage(row, image_id(row), f"{row}.png") for row in range(12)])
         yield opened
         assert opened.check() == []
 
@@ -59,7 +59,7 @@ def image_id(row: int) -> str:
 @pytest.fixture
 def pair_ids(store: Store) -> list[int]:
     """Five open pairs: (0, 1) … (4, 5)."""
-    return store.add_pairs([NewPair(row, row + 1, 0, "random", "drawn at random") for row in range(5)])
+    return store.pairs.add_all([NewPair(row, row + 1, 0, "random", "drawn at random") for row in range(5)])
 
 
 class Say:
@@ -73,7 +73,7 @@ class Say:
     def on(
         store: Store, pair: int, annotator: str, answer: Answer = Answer.LEFT, **more: Any
     ) -> NewComparison:
-        stored = store.pair(pair)
+        stored = store.pairs.get(pair)
         return NewComparison(pair, annotator, answer, stored.first, stored.second, **more)
 
 

@@ -38,19 +38,19 @@ def work(url: str, me: int) -> dict[str, Any]:
         ]
         order = rng.permutation(len(wanted))
         for part in np.array_split(order, 4):
-            store.add_pairs([wanted[k] for k in part])
-        while leased := store.lease_pairs(f"p{me}", int(rng.integers(1, 5)), seconds=600, rng=rng):
+            store.pairs.add_all([wanted[k] for k in part])
+        while leased := store.pairs.lease(f"p{me}", int(rng.integers(1, 5)), seconds=600, rng=rng):
             handed.update(one.pair for one in leased)
             for one in leased:
                 answer = list(Answer)[rng.integers(4)]
                 said = NewComparison(one.pair, f"p{me}", answer, one.left, one.right)
-                store.add_comparison(said, require_lease=True)
+                store.answers.add(said, require_lease=True)
                 acknowledged.append(said.id)
                 if rng.random() < 0.2:
-                    assert not store.add_comparison(said, require_lease=True).created
+                    assert not store.answers.add(said, require_lease=True).created
                 if rng.random() < 0.1:
                     undo = new_id()
-                    store.undo(said.id, f"p{me}", id=undo)
+                    store.answers.undo(said.id, f"p{me}", id=undo)
                     acknowledged.append(undo)
     return {"handed": sorted(handed), "acknowledged": acknowledged}
 
@@ -63,11 +63,11 @@ def follow(url: str, done: Path) -> dict[str, Any]:
     with Store.open(url, create=False) as store:
         while True:
             ended = done.exists()
-            for comparison in store.comparisons(after=last, limit=50):
+            for comparison in store.answers.log(after=last, limit=50):
                 last = comparison.seq
                 seen.append(comparison.id)
-            pairs += store.pair_columns(after_id=pairs[-1] if pairs else 0).id.tolist()
-            if ended and last == store.last_seq():
+            pairs += store.pairs.columns(after_id=pairs[-1] if pairs else 0).id.tolist()
+            if ended and last == store.answers.last_seq():
                 return {"seen": seen, "pairs": pairs}
             time.sleep(0.005)
 
@@ -75,7 +75,7 @@ def follow(url: str, done: Path) -> dict[str, Any]:
 def open_store(url: str, me: int) -> dict[str, Any]:
     """Open, and leave a trace."""
     with Store.open(url) as store:
-        store.set_setting(f"p{me}", me)
+        store.settings.set(f"p{me}", me)
     return {}
 
 

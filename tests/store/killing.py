@@ -26,14 +26,16 @@ from steelyard.store.store import Store
 def write(store: Store, pipe: int, run: int) -> None:
     """Answer as fast as possible, undo now and then, and say so after each acknowledgement."""
     rng = np.random.default_rng(run)
-    store.add_images([NewImage(row, f"{row:032x}") for row in range(40)])
-    store.add_pairs([NewPair(i, j, repeat=run) for i in range(40) for j in range(i) if (i + j) % 20 == 0])
-    while leased := store.lease_pairs("kt", 3, seconds=0.5, rng=rng):
+    store.images.add_all([NewImage(row, f"{row:032x}") for row in range(40)])
+    store.pairs.add_all([NewPair(i, j, repeat=run) for i in range(40) for j in range(i) if (i + j) % 20 == 0])
+    while leased := store.pairs.lease("kt", 3, seconds=0.5, rng=rng):
         for one in leased:
             said = NewComparison(one.pair, "kt", Answer.LEFT, one.left, one.right)
-            os.write(pipe, f"{store.add_comparison(said, require_lease=True).id}\n".encode())
+            os.write(pipe, f"{store.answers.add(said, require_lease=True).id}\n".encode())
             if rng.random() < 0.2:
-                os.write(pipe, f"{store.undo(said.id, 'kt', id=new_id(), lease_seconds=0.5).id}\n".encode())
+                os.write(
+                    pipe, f"{store.answers.undo(said.id, 'kt', id=new_id(), lease_seconds=0.5).id}\n".encode()
+                )
 
 
 def kill_once(url: str, store: Store, run: int, rng: random.Random) -> list[str]:
@@ -79,7 +81,7 @@ def main() -> None:
         acknowledged += heard
         total += len(heard)
         Store.open(url).close()
-        log = [c.id for c in store.comparisons()]
+        log = [c.id for c in store.answers.log()]
         assert len(set(log)) == len(log)
         assert set(acknowledged) <= set(log), f"run {run} lost {len(set(acknowledged) - set(log))} answers"
         assert len(log) <= len(acknowledged) + run + 1, "at most the one that was being written is unheard of"

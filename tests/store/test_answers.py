@@ -19,8 +19,8 @@ def test_labels_are_about_first_and_second_whatever_the_sides(
         said = say.on(store, pair, "kt", answer)
         if flipped:
             said = replace(said, left=said.right, right=said.left, answer=answer.mirrored())
-        store.add_comparison(said)
-    arrays = store.effective_arrays()
+        store.answers.add(said)
+    arrays = store.answers.arrays()
     np.testing.assert_array_equal(arrays.labels, [1.0, 0.0, 0.5, np.nan])  # P1
     assert arrays.left_first.tolist() == [not flipped] * 4
     assert arrays.pairs.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
@@ -28,102 +28,100 @@ def test_labels_are_about_first_and_second_whatever_the_sides(
 
 
 def test_the_other_columns(store: Store, pair_ids: list[int], say: Any) -> None:
-    [held, again] = store.add_pairs([NewPair(8, 9, reserved=True), NewPair(0, 1, repeat=1)])
-    store.add_comparison(say.on(store, held, "b", shown_at=1.0, answered_at=3.0))
-    store.add_comparison(say.on(store, again, "a", answered_at=4.0))
-    store.add_comparison(say.on(store, pair_ids[0], "b", answered_at=5.0))
-    arrays = store.effective_arrays()
+    [held, again] = store.pairs.add_all([NewPair(8, 9, reserved=True), NewPair(0, 1, repeat=1)])
+    store.answers.add(say.on(store, held, "b", shown_at=1.0, answered_at=3.0))
+    store.answers.add(say.on(store, again, "a", answered_at=4.0))
+    store.answers.add(say.on(store, pair_ids[0], "b", answered_at=5.0))
+    arrays = store.answers.arrays()
     assert arrays.reserved.tolist() == [True, False, False]
     assert arrays.repeat.tolist() == [0, 1, 0]
     assert [arrays.annotators[k] for k in arrays.annotator] == ["b", "a", "b"]
     assert arrays.answered_at.tolist() == [3.0, 4.0, 5.0]
     np.testing.assert_array_equal(arrays.shown_at, [1.0, np.nan, np.nan])
-    assert arrays.last_seq == store.last_seq() == arrays.seq[-1]
+    assert arrays.last_seq == store.answers.last_seq() == arrays.seq[-1]
     assert len(arrays) == 3
 
 
 def test_an_empty_log_has_empty_columns(store: Store) -> None:
-    arrays = store.effective_arrays()
+    arrays = store.answers.arrays()
     assert arrays.pairs.shape == (0, 2)
     assert (len(arrays), arrays.last_seq, arrays.annotators) == (0, 0, ())
-    assert store.counts() == []
+    assert store.answers.by_annotator() == []
 
 
 def test_reading_on_tells_what_came_and_what_went(store: Store, pair_ids: list[int], say: Any) -> None:
     for k in range(3):
-        store.add_comparison(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
-    before = store.effective_arrays()
+        store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
+    before = store.answers.arrays()
     assert before.superseded.tolist() == []
-    store.undo("x0", "kt", id="u")
-    store.add_comparison(say.on(store, pair_ids[1], "kt", Answer.RIGHT, id="y", supersedes="x1"))
-    store.add_comparison(say.on(store, pair_ids[3], "kt", id="x3"))
-    store.undo("x3", "kt", id="u3")
-    since = store.effective_arrays(after=before.last_seq)
+    store.answers.undo("x0", "kt", id="u")
+    store.answers.add(say.on(store, pair_ids[1], "kt", Answer.RIGHT, id="y", supersedes="x1"))
+    store.answers.add(say.on(store, pair_ids[3], "kt", id="x3"))
+    store.answers.undo("x3", "kt", id="u3")
+    since = store.answers.arrays(after=before.last_seq)
     assert since.pair.tolist() == [pair_ids[1]]
     assert since.labels.tolist() == [0.0]
     assert since.superseded.tolist() == before.seq[:2].tolist()
     # Old without what went, and new: the same as reading everything.
     kept = ~np.isin(before.seq, since.superseded)
-    everything = store.effective_arrays()
+    everything = store.answers.arrays()
     assert np.concatenate([before.seq[kept], since.seq]).tolist() == everything.seq.tolist()
 
 
 def test_the_past_can_be_read_again(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
-    then = store.effective_arrays()
-    store.add_comparison(say.on(store, pair_ids[1], "kt"))
-    store.undo("x", "kt", id="u")
-    again = store.effective_arrays(upto=then.last_seq)
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    then = store.answers.arrays()
+    store.answers.add(say.on(store, pair_ids[1], "kt"))
+    store.answers.undo("x", "kt", id="u")
+    again = store.answers.arrays(upto=then.last_seq)
     assert again.seq.tolist() == then.seq.tolist()
     assert again.last_seq == then.last_seq
-    assert store.effective_arrays().pair.tolist() == [pair_ids[1]]
-    assert store.effective_arrays(upto=10**9).last_seq == store.last_seq()
+    assert store.answers.arrays().pair.tolist() == [pair_ids[1]]
+    assert store.answers.arrays(upto=10**9).last_seq == store.answers.last_seq()
 
 
 def test_the_log_comes_in_pages(store: Store, pair_ids: list[int], say: Any) -> None:
     for k in range(5):
-        store.add_comparison(say.on(store, pair_ids[k], "ab"[k % 2], id=f"x{k}"))
-    store.undo("x0", "a", id="u")
-    first = store.comparisons(limit=4)
-    rest = store.comparisons(after=first[-1].seq)
+        store.answers.add(say.on(store, pair_ids[k], "ab"[k % 2], id=f"x{k}"))
+    store.answers.undo("x0", "a", id="u")
+    first = store.answers.log(limit=4)
+    rest = store.answers.log(after=first[-1].seq)
     assert [c.id for c in first + rest] == ["x0", "x1", "x2", "x3", "x4", "u"]
-    assert [c.id for c in store.comparisons(annotator="a")] == ["x0", "x2", "x4", "u"]
-    assert [c.id for c in store.comparisons(annotator="a", after=first[0].seq, limit=1)] == ["x2"]
+    assert [c.id for c in store.answers.log(annotator="a")] == ["x0", "x2", "x4", "u"]
+    assert [c.id for c in store.answers.log(annotator="a", after=first[0].seq, limit=1)] == ["x2"]
 
 
 def test_what_was_said_about_one_image(store: Store, pair_ids: list[int], say: Any) -> None:
     for k in range(4):
-        store.add_comparison(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
-    store.undo("x1", "kt", id="u")
-    assert [c.id for c in store.comparisons_of(f"{2:032x}")] == ["x2"]
-    assert [c.id for c in store.comparisons_of(f"{1:032x}")] == ["x0"]
-    assert store.comparisons_of("nothing") == []
+        store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
+    store.answers.undo("x1", "kt", id="u")
+    assert [c.id for c in store.answers.of_image(f"{2:032x}")] == ["x2"]
+    assert [c.id for c in store.answers.of_image(f"{1:032x}")] == ["x0"]
+    assert store.answers.of_image("nothing") == []
 
 
 def test_what_everybody_did(store: Store, pair_ids: list[int], say: Any) -> None:
     said = [Answer.LEFT, Answer.EQUAL, Answer.CANNOT_JUDGE, Answer.RIGHT]
     for k, answer in enumerate(said):
-        store.add_comparison(
+        store.answers.add(
             say.on(
                 store, pair_ids[k], "a", answer, id=f"x{k}", shown_at=100.0 * k, answered_at=100.0 * k + k + 1
             )
         )
-    store.undo("x3", "a", id="u")
-    store.add_comparison(say.on(store, pair_ids[0], "b", id="y", answered_at=7.0))
-    store.add_comparison(
-        say.on(store, pair_ids[0], "b", Answer.EQUAL, id="z", supersedes="y", answered_at=9.0)
-    )
-    a, b = store.counts()
+    store.answers.undo("x3", "a", id="u")
+    store.answers.add(say.on(store, pair_ids[0], "b", id="y", answered_at=7.0))
+    store.answers.add(say.on(store, pair_ids[0], "b", Answer.EQUAL, id="z", supersedes="y", answered_at=9.0))
+    a, b = store.answers.by_annotator()
     assert (a.annotator, a.answers, a.equal, a.cannot_judge, a.undone) == ("a", 3, 1, 1, 1)
     assert (a.first_at, a.last_at, a.seconds) == (1.0, 203.0, 2.5)  # the median of 1, 2, 3 and 4 s
     assert (b.annotator, b.answers, b.equal, b.undone) == ("b", 1, 1, 1)
     assert (b.first_at, b.last_at, b.seconds) == (9.0, 9.0, None)
-    assert (store.answer_count(), store.answer_count("a"), store.answer_count("nobody")) == (4, 3, 0)
+    assert (store.answers.count(), store.answers.count("a"), store.answers.count("nobody")) == (4, 3, 0)
 
 
 def test_a_repeated_question_has_its_own_answers(store: Store) -> None:
-    ids = store.add_pairs([NewPair(0, 1), NewPair(0, 1, repeat=1)])
+    ids = store.pairs.add_all([NewPair(0, 1), NewPair(0, 1, repeat=1)])
     a, b = f"{0:032x}", f"{1:032x}"
-    store.add_comparison(NewComparison(ids[0], "kt", Answer.LEFT, a, b))
-    store.add_comparison(NewComparison(ids[1], "kt", Answer.LEFT, b, a))
-    assert store.effective_arrays().labels.tolist() == [1.0, 0.0]
+    store.answers.add(NewComparison(ids[0], "kt", Answer.LEFT, a, b))
+    store.answers.add(NewComparison(ids[1], "kt", Answer.LEFT, b, a))
+    assert store.answers.arrays().labels.tolist() == [1.0, 0.0]

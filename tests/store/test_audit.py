@@ -7,9 +7,9 @@ from steelyard.store.store import Store
 
 
 def test_who_did_what_and_when(store: Store) -> None:
-    first = store.audit("kt", "log in", {"from": "127.0.0.1"}, now=5.0)
-    store.audit("system", "export", now=6.0)
-    one, two = store.audit_log()
+    first = store.audit.add("kt", "log in", {"from": "127.0.0.1"}, now=5.0)
+    store.audit.add("system", "export", now=6.0)
+    one, two = store.audit.log()
     assert (one.seq, one.at, one.actor, one.action, one.detail) == (
         first,
         5.0,
@@ -18,28 +18,28 @@ def test_who_did_what_and_when(store: Store) -> None:
         {"from": "127.0.0.1"},
     )
     assert (two.actor, two.detail) == ("system", {})
-    assert store.audit_log(after=first) == [two]
-    assert store.audit_log(limit=1) == [one]
-    assert store.latest_audit(5) == [two, one]
-    assert store.latest_audit(1) == [two]
-    assert store.latest_audit(5, before=two.seq) == [one]
-    assert store.latest_audit(5, before=first) == []
+    assert store.audit.log(after=first) == [two]
+    assert store.audit.log(limit=1) == [one]
+    assert store.audit.latest(5) == [two, one]
+    assert store.audit.latest(1) == [two]
+    assert store.audit.latest(5, before=two.seq) == [one]
+    assert store.audit.latest(5, before=first) == []
     with pytest.raises(StoreError, match="finite"):
-        store.audit("kt", "x", {"a": float("inf")})
+        store.audit.add("kt", "x", {"a": float("inf")})
     with pytest.raises(StoreError, match="an action"):
-        store.audit("kt", "")
+        store.audit.add("kt", "")
 
 
 def test_settings(store: Store) -> None:
-    assert store.setting("question") is None
-    assert store.setting("question", "Which?") == "Which?"
-    store.set_setting("question", {"en": "Which is more severe?", "n": [1, 2.5, None]})
-    store.set_setting("raters", 2)
-    store.set_setting("raters", None)
-    assert store.setting("raters", "default") is None
-    assert store.settings() == {
+    assert store.settings.get("question") is None
+    assert store.settings.get("question", "Which?") == "Which?"
+    store.settings.set("question", {"en": "Which is more severe?", "n": [1, 2.5, None]})
+    store.settings.set("raters", 2)
+    store.settings.set("raters", None)
+    assert store.settings.get("raters", "default") is None
+    assert store.settings.all() == {
         "question": {"en": "Which is more severe?", "n": [1, 2.5, None]},
         "raters": None,
     }
     with pytest.raises(StoreError, match="setting 'x'"):
-        store.set_setting("x", float("nan"))
+        store.settings.set("x", float("nan"))

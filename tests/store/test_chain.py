@@ -19,7 +19,7 @@ from steelyard.pairs import Answer
 from steelyard.store import chain
 from steelyard.store.chain import FIELDS, Head, Verifier, genesis, link, read_heads
 from steelyard.store.errors import StoreError
-from steelyard.store.evidence import verify
+from steelyard.store.evidence import append_audit, verify
 from steelyard.store.logfile import verify_log
 from steelyard.store.records import NewGrade, NewPair
 from steelyard.store.store import Store
@@ -30,28 +30,28 @@ from .conftest import image_id
 @pytest.fixture
 def filled(store: Store, say: Any) -> Store:
     """Eight answers, one of them an undo, three grades and four entries of the audit log."""
-    ids = store.add_pairs([NewPair(row, row + 1) for row in range(7)])
+    ids = store.pairs.add_all([NewPair(row, row + 1) for row in range(7)])
     for k, pair in enumerate(ids):
         note = "Größe 3 → 4" if k == 3 else ""
         new = say.on(
             store, pair, "kt", Answer.RIGHT, id=f"a{k}", shown_at=k / 3, answered_at=k + 0.1, note=note
         )
-        store.add_comparison(new, now=100.0 + k)
-    store.undo("a6", "kt", id="u")
+        store.answers.add(new, now=100.0 + k)
+    store.answers.undo("a6", "kt", id="u")
     for k in range(3):
-        store.add_grade(NewGrade(image_id(k), "kt", k, id=f"g{k}"), now=7.0)
+        store.grades.add(NewGrade(image_id(k), "kt", k, id=f"g{k}"), now=7.0)
     for k in range(4):
-        store.audit("kt", "look", {"k": k, "z": [1, 2.5, None, "é"], "a": {"y": 1e22, "x": True}})
+        store.audit.add("kt", "look", {"k": k, "z": [1, 2.5, None, "é"], "a": {"y": 1e22, "x": True}})
     return store
 
 
 @contextmanager
 def tampering(store: Store) -> Iterator[sa.Connection]:
     """Somebody who owns the database: no trigger and no foreign key stops them. Taken back afterwards."""
-    with store._engine.connect() as connection:
+    with store.database.engine.connect() as connection:
         connection.execution_options(writing=True)
         with connection.begin() as transaction:
-            if store._sqlite:
+            if store.database.sqlite:
                 names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'")
                 for name in names.scalars().all():
                     connection.exec_driver_sql(f"DROP TRIGGER {name}")
@@ -101,7 +101,7 @@ def test_whoever_goes_around_the_triggers_is_found(filled: Store, attack: str, f
 
 
 def test_an_annotator_who_is_given_anothers_answer(filled: Store) -> None:
-    filled.add_annotator("sam")
+    filled.people.add("sam")
     with tampering(filled) as connection:
         connection.exec_driver_sql("UPDATE comparisons SET annotator = 'sam' WHERE seq = 2")
         [problem] = verify(connection)
@@ -117,7 +117,7 @@ def test_two_rows_that_change_places(filled: Store) -> None:
 
 
 def test_a_log_cut_off_at_its_end_is_found_against_a_noted_head(filled: Store) -> None:
-    heads = filled.heads()
+    heads = filled.audit.heads()
     assert [head.seq for head in heads] == [8, 3, 4]
     assert filled.check(heads) == []
     with tampering(filled) as connection:
@@ -131,8 +131,8 @@ def test_a_log_cut_off_at_its_end_is_found_against_a_noted_head(filled: Store) -
 
 
 def test_a_log_written_anew_is_found_against_a_noted_head(filled: Store) -> None:
-    heads = filled.heads()
-    rows = list(filled.log_with_hashes("comparisons"))
+    heads = filled.audit.heads()
+    rows = list(filled.audit.rows("comparisons"))
     with tampering(filled) as connection:
         previous = genesis("comparisons")
         for row in rows:
@@ -149,30 +149,28 @@ def test_a_log_written_anew_is_found_against_a_noted_head(filled: Store) -> None
 
 
 def test_what_was_noted_stays_true_while_the_log_grows(filled: Store, say: Any) -> None:
-    heads = filled.heads()
-    [pair] = filled.add_pairs([NewPair(8, 9)])
-    filled.add_comparison(say.on(filled, pair, "kt"))
-    filled.audit("kt", "look")
+    heads = filled.audit.heads()
+    [pair] = filled.pairs.add_all([NewPair(8, 9)])
+    filled.answers.add(say.on(filled, pair, "kt"))
+    filled.audit.add("kt", "look")
     assert filled.check(read_heads(" ".join(map(str, heads)))) == []
-    assert [head.seq for head in filled.heads()] == [9, 3, 5]
+    assert [head.seq for head in filled.audit.heads()] == [9, 3, 5]
 
 
 def test_numbers_have_no_gaps_even_after_a_transaction_that_failed(filled: Store) -> None:
     def fail() -> None:
-        with filled._writing() as connection:
-            from steelyard.store.audit import append_audit
-
-            append_audit(filled, connection, 1.0, "kt", "half", {})
+        with filled.database.writing() as connection:
+            append_audit(filled.database, connection, 1.0, "kt", "half", {})
             raise StoreError("the light went out")
 
     with pytest.raises(StoreError, match="light"):
         fail()
-    assert filled.audit("kt", "look") == 5
+    assert filled.audit.add("kt", "look") == 5
 
 
 def test_both_databases_make_the_same_chain(filled: Store) -> None:
     """The hashes of one row of each log, worked out here by hand from the definition."""
-    first = next(filled.log_with_hashes("comparisons"))
+    first = next(filled.audit.rows("comparisons"))
     encoded = b"".join(
         [
             b"i" + struct.pack(">q", 1),
@@ -194,15 +192,15 @@ def test_both_databases_make_the_same_chain(filled: Store) -> None:
     )
     start = hashlib.sha256(b"steelyard log 1: comparisons").hexdigest()
     assert first["hash"] == hashlib.sha256(start.encode() + encoded).hexdigest()
-    assert first["hash"] == filled.comparisons()[0].hash
+    assert first["hash"] == filled.answers.log()[0].hash
 
-    entry = next(filled.log_with_hashes("audit"))
+    entry = next(filled.audit.rows("audit"))
     detail = b'{"a":{"x":true,"y":1e+22},"k":0,"z":[1,2.5,null,"\\u00e9"]}'
     encoded = b"i" + struct.pack(">q", 1) + b"f" + struct.pack(">d", entry["at"]) + _t("kt") + _t("look")
     encoded += b"j" + len(detail).to_bytes(4, "big") + detail
     start = hashlib.sha256(b"steelyard log 1: audit").hexdigest()
-    assert entry["hash"] == hashlib.sha256(start.encode() + encoded).hexdigest() == filled.audit_log()[0].hash
-    assert filled.grades()[2].hash == list(filled.log_with_hashes("grades"))[2]["hash"]
+    assert entry["hash"] == hashlib.sha256(start.encode() + encoded).hexdigest() == filled.audit.log()[0].hash
+    assert filled.grades.log()[2].hash == list(filled.audit.rows("grades"))[2]["hash"]
 
 
 def _t(text: str) -> bytes:
@@ -267,13 +265,13 @@ def _unsigned(row: tuple[Any, ...]) -> list[Any]:
 
 def test_a_log_taken_out_is_verified_without_the_database(filled: Store, tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
-    heads = filled.export_log(file)
+    heads = filled.audit.export(file)
     verified = verify_log(file, heads)
     assert (verified.problems, verified.heads) == ([], heads)
     assert verified.rows == {"comparisons": 8, "grades": 3, "audit": 4}
     assert list(tmp_path.glob("*unfinished*")) == []
     lines = file.read_text(encoding="utf-8").splitlines()
-    assert json.loads(lines[0])["heads"] == [str(head) for head in filled.heads()]
+    assert json.loads(lines[0])["heads"] == [str(head) for head in filled.audit.heads()]
     assert "Größe 3 → 4" in lines[4]
 
     def found(*changed: str) -> list[str]:
@@ -308,7 +306,7 @@ def test_a_log_taken_out_is_verified_without_the_database(filled: Store, tmp_pat
     with pytest.raises(StoreError, match="cannot be read"):
         verify_log(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="could not be written"):
-        filled.export_log(tmp_path / "nowhere" / "log.jsonl")
+        filled.audit.export(tmp_path / "nowhere" / "log.jsonl")
 
 
 def test_a_head_is_one_line_that_reads_back() -> None:
@@ -322,7 +320,7 @@ def test_a_head_is_one_line_that_reads_back() -> None:
 
 def test_text_where_a_number_belongs_is_a_changed_row(filled: Store) -> None:
     with tampering(filled) as connection:
-        if not filled._sqlite:
+        if not filled.database.sqlite:
             with pytest.raises(sa.exc.DBAPIError, match="invalid input syntax"):  # it does not get in
                 connection.exec_driver_sql("UPDATE comparisons SET answered_at = 'noon' WHERE seq = 2")
             return
@@ -337,10 +335,10 @@ def test_rows_of_before_get_their_hashes_when_a_study_is_migrated(empty_url: str
 
     make_old_study(empty_url)
     with Store.open(empty_url) as store:
-        [row] = store.log_with_hashes("comparisons")
+        [row] = store.audit.rows("comparisons")
         assert row["hash"] == link("comparisons", genesis("comparisons"), row)
         assert (row["left"], row["right"]) == ("i0", "i1")
-        store.undo("x", "kt", id="u")
+        store.answers.undo("x", "kt", id="u")
         assert store.check() == []
-        with pytest.raises(StoreError, match="append-only"), store._writing() as connection:
+        with pytest.raises(StoreError, match="append-only"), store.database.writing() as connection:
             connection.execute(sa.text("UPDATE comparisons SET note = 'x'"))

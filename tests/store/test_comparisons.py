@@ -13,7 +13,7 @@ from steelyard.store.store import Store
 
 
 def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int]) -> None:
-    pair = store.pair(pair_ids[0])
+    pair = store.pairs.get(pair_ids[0])
     new = NewComparison(
         pair.id,
         "kt",
@@ -26,10 +26,10 @@ def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int])
         note="blurred",
         source="api",
     )
-    recorded = store.add_comparison(new, now=13.0)
+    recorded = store.answers.add(new, now=13.0)
     assert recorded.created
-    found = store.comparison("some-id")
-    assert found == store.comparisons()[0]
+    found = store.answers.get("some-id")
+    assert found == store.answers.log()[0]
     assert (found.seq, found.pair, found.annotator, found.answer) == (
         recorded.seq,
         pair.id,
@@ -41,27 +41,27 @@ def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int])
     assert (found.note, found.source, found.supersedes, found.superseded_by) == ("blurred", "api", None, None)
     assert found.effective
     with pytest.raises(UnknownRecordError, match="other-id"):
-        store.comparison("other-id")
+        store.answers.get("other-id")
 
 
 def test_an_answer_sent_twice_is_one_answer(store: Store, pair_ids: list[int], say: Any) -> None:
     answer = say.on(store, pair_ids[0], "kt")
-    first = store.add_comparison(answer)
-    again = store.add_comparison(replace(answer, answered_at=99.0))
+    first = store.answers.add(answer)
+    again = store.answers.add(replace(answer, answered_at=99.0))
     assert (first.created, again.created) == (True, False)
     assert first.seq == again.seq
-    assert len(store.comparisons()) == 1
+    assert len(store.answers.log()) == 1
 
 
 def test_an_answer_sent_again_after_its_undo_stays_undone(
     store: Store, pair_ids: list[int], say: Any
 ) -> None:
     answer = say.on(store, pair_ids[0], "kt", id="x")
-    store.add_comparison(answer)
-    store.undo("x", "kt", id="u")
-    assert not store.add_comparison(answer).created
-    assert not store.undo("x", "kt", id="u").created
-    assert store.answer_count() == 0
+    store.answers.add(answer)
+    store.answers.undo("x", "kt", id="u")
+    assert not store.answers.add(answer).created
+    assert not store.answers.undo("x", "kt", id="u").created
+    assert store.answers.count() == 0
 
 
 @pytest.mark.parametrize(
@@ -71,81 +71,81 @@ def test_the_same_id_with_other_content_is_a_conflict(
     store: Store, pair_ids: list[int], say: Any, change: dict[str, Any]
 ) -> None:
     answer = say.on(store, pair_ids[0], "kt", id="x")
-    store.add_comparison(answer)
+    store.answers.add(answer)
     with pytest.raises(ConflictError, match="answer x was sent before with other content"):
-        store.add_comparison(replace(answer, **change))
+        store.answers.add(replace(answer, **change))
     with pytest.raises(ConflictError, match="sent before"):
-        store.add_comparison(replace(answer, left=answer.right, right=answer.left))
+        store.answers.add(replace(answer, left=answer.right, right=answer.left))
     with pytest.raises(ConflictError):
-        store.add_comparison(say.on(store, pair_ids[1], "kt", id="x"))
-    assert len(store.comparisons()) == 1
+        store.answers.add(say.on(store, pair_ids[1], "kt", id="x"))
+    assert len(store.answers.log()) == 1
 
 
 def test_a_second_opinion_of_the_same_person_has_to_replace_the_first(
     store: Store, pair_ids: list[int], say: Any
 ) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
     with pytest.raises(ConflictError, match=r"'kt' already judged this pair \(answer x\)"):
-        store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT))
-    store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x"))
-    old, new = store.comparisons()
+        store.answers.add(say.on(store, pair_ids[0], "kt", Answer.RIGHT))
+    store.answers.add(say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x"))
+    old, new = store.answers.log()
     assert (old.superseded_by, old.effective, new.supersedes, new.effective) == ("y", False, "x", True)
     # Somebody else may always add an opinion (an import, or an answer that came late).
-    store.add_comparison(say.on(store, pair_ids[0], "another"))
-    assert store.answer_count() == 2
+    store.answers.add(say.on(store, pair_ids[0], "another"))
+    assert store.answers.count() == 2
 
 
 def test_undo_is_a_new_row(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
-    assert not store.pair(pair_ids[0]).open
-    undone = store.undo("x", "kt", id="u", now=50.0)
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    assert not store.pairs.get(pair_ids[0]).open
+    undone = store.answers.undo("x", "kt", id="u", now=50.0)
     assert undone.created
-    first, second = store.comparisons()
+    first, second = store.answers.log()
     assert (first.answer, first.superseded_by, first.effective) == (Answer.LEFT, "u", False)
     assert (second.withdrawn, second.supersedes, second.answered_at) == (True, "x", 50.0)
     assert (second.left, second.right) == (first.left, first.right)
-    assert store.pair(pair_ids[0]).open
-    assert store.latest("kt", 10) == []
+    assert store.pairs.get(pair_ids[0]).open
+    assert store.answers.latest("kt", 10) == []
 
 
 def test_several_steps_can_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
     for k in range(4):
-        store.add_comparison(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
-    assert [c.id for c in store.latest("kt", 3)] == ["x3", "x2", "x1"]
+        store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
+    assert [c.id for c in store.answers.latest("kt", 3)] == ["x3", "x2", "x1"]
     for k in (3, 2):
-        store.undo(store.latest("kt", 1)[0].id, "kt", id=f"u{k}")
-    assert [c.id for c in store.latest("kt", 3)] == ["x1", "x0"]
-    assert [pair.id for pair in store.pairs(open=True)] == pair_ids[2:]
+        store.answers.undo(store.answers.latest("kt", 1)[0].id, "kt", id=f"u{k}")
+    assert [c.id for c in store.answers.latest("kt", 3)] == ["x1", "x0"]
+    assert [pair.id for pair in store.pairs.all(open=True)] == pair_ids[2:]
 
 
 def test_what_cannot_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
     with pytest.raises(ConflictError, match="only one's own"):
-        store.undo("x", "somebody else", id="u")
+        store.answers.undo("x", "somebody else", id="u")
     with pytest.raises(UnknownRecordError, match="no answer y"):
-        store.undo("y", "kt", id="u")
-    store.undo("x", "kt", id="u")
+        store.answers.undo("y", "kt", id="u")
+    store.answers.undo("x", "kt", id="u")
     with pytest.raises(ConflictError, match="undone or replaced before"):
-        store.undo("x", "kt", id="u2")
+        store.answers.undo("x", "kt", id="u2")
     with pytest.raises(ConflictError, match="is itself an undo"):
-        store.undo("u", "kt", id="u3")
+        store.answers.undo("u", "kt", id="u3")
     with pytest.raises(ConflictError, match="undone or replaced before"):
-        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="x"))
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="x"))
     with pytest.raises(UnknownRecordError):
-        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="nothing"))
-    store.add_comparison(say.on(store, pair_ids[1], "kt", id="z"))
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="nothing"))
+    store.answers.add(say.on(store, pair_ids[1], "kt", id="z"))
     with pytest.raises(ConflictError, match="another pair"):
-        store.add_comparison(say.on(store, pair_ids[0], "kt", supersedes="z"))
-    assert [c.id for c in store.comparisons()] == ["x", "u", "z"]
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="z"))
+    assert [c.id for c in store.answers.log()] == ["x", "u", "z"]
 
 
 def test_an_undo_may_be_replaced_by_an_answer(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
-    store.undo("x", "kt", id="u")
-    store.add_comparison(say.on(store, pair_ids[0], "kt", Answer.EQUAL, id="y", supersedes="u"))
-    assert [c.id for c in store.latest("kt", 5)] == ["y"]
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    store.answers.undo("x", "kt", id="u")
+    store.answers.add(say.on(store, pair_ids[0], "kt", Answer.EQUAL, id="y", supersedes="u"))
+    assert [c.id for c in store.answers.latest("kt", 5)] == ["y"]
     with pytest.raises(ConflictError, match="already judged"):
-        store.add_comparison(say.on(store, pair_ids[0], "kt", id="z"))
+        store.answers.add(say.on(store, pair_ids[0], "kt", id="z"))
 
 
 @pytest.mark.parametrize(
@@ -177,24 +177,24 @@ def test_bad_answers_are_refused(
     store: Store, pair_ids: list[int], say: Any, change: dict[str, Any], error: type[StoreError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        store.add_comparison(replace(say.on(store, pair_ids[0], "kt"), **change))
-    assert store.comparisons() == []
+        store.answers.add(replace(say.on(store, pair_ids[0], "kt"), **change))
+    assert store.answers.log() == []
 
 
 def test_many_answers_are_written_all_or_none(store: Store, pair_ids: list[int], say: Any) -> None:
     answers = [say.on(store, id, who, id=f"{id}-{who}") for id in pair_ids for who in ("a", "b")]
-    recorded = store.add_comparisons([*answers, answers[0]], now=7.0)
+    recorded = store.answers.add_all([*answers, answers[0]], now=7.0)
     assert [r.created for r in recorded] == [True] * 10 + [False]
     assert [r.seq for r in recorded[:10]] == sorted(r.seq for r in recorded[:10])
     assert recorded[-1].seq == recorded[0].seq
-    assert store.open_pair_count() == 0
-    assert [r.created for r in store.add_comparisons(answers)] == [False] * 10
+    assert store.pairs.open_count() == 0
+    assert [r.created for r in store.answers.add_all(answers)] == [False] * 10
 
     bad = say.on(store, pair_ids[0], "a")
     with pytest.raises(ConflictError, match="already judged"):
-        store.add_comparisons([say.on(store, pair_ids[0], "c"), bad])
-    assert len(store.comparisons()) == 10
-    assert store.add_comparisons([]) == []
+        store.answers.add_all([say.on(store, pair_ids[0], "c"), bad])
+    assert len(store.answers.log()) == 10
+    assert store.answers.add_all([]) == []
 
 
 def test_many_answers_may_contradict_each_other_only_in_the_right_way(
@@ -203,18 +203,18 @@ def test_many_answers_may_contradict_each_other_only_in_the_right_way(
     x = say.on(store, pair_ids[0], "kt", id="x")
     y = say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x")
     with pytest.raises(ConflictError, match="already judged"):
-        store.add_comparisons([x, replace(y, supersedes=None)])
+        store.answers.add_all([x, replace(y, supersedes=None)])
     with pytest.raises(UnknownRecordError):
-        store.add_comparisons([y, x])
-    store.add_comparisons([x, y])
-    assert [c.id for c in store.latest("kt", 5)] == ["y"]
+        store.answers.add_all([y, x])
+    store.answers.add_all([x, y])
+    assert [c.id for c in store.answers.latest("kt", 5)] == ["y"]
 
 
 def test_answering_makes_an_annotator_known_who_cannot_log_in(
     store: Store, pair_ids: list[int], say: Any
 ) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "Dr. Ž"), now=4.0)
-    annotator = store.annotator("Dr. Ž")
+    store.answers.add(say.on(store, pair_ids[0], "Dr. Ž"), now=4.0)
+    annotator = store.people.get("Dr. Ž")
     assert (annotator.role, annotator.active, annotator.created) == ("annotator", True, 4.0)
     assert (annotator.password_hash, annotator.link_hash) == (None, None)
 
@@ -228,41 +228,41 @@ def test_an_image_leaves_with_the_answer_or_not_at_all(store: Store, pair_ids: l
     leaving = replace(first, exclude=(first.left,))
     for wrong in (replace(leaving, exclude=("other",)), replace(leaving, supersedes="missing")):
         with pytest.raises(StoreError):
-            store.add_comparison(wrong)
-    assert store.excluded_ids() == set()
-    assert store.add_comparison(leaving).created
-    assert store.excluded_ids() == {first.left}
-    assert store.image(first.left).excluded_reason == "stool"
-    assert [entry.action for entry in store.audit_log()] == ["exclude image"]
-    store.include_image(first.left, "lea")
-    assert not store.add_comparison(leaving).created
-    assert store.excluded_ids() == set(), "sent again, it does not undo what a lead decided since"
+            store.answers.add(wrong)
+    assert store.images.excluded_ids() == set()
+    assert store.answers.add(leaving).created
+    assert store.images.excluded_ids() == {first.left}
+    assert store.images.get(first.left).excluded_reason == "stool"
+    assert [entry.action for entry in store.audit.log()] == ["exclude image"]
+    store.images.include(first.left, "lea")
+    assert not store.answers.add(leaving).created
+    assert store.images.excluded_ids() == set(), "sent again, it does not undo what a lead decided since"
 
 
 def test_answers_that_arrive_together_take_their_images_out(
     store: Store, pair_ids: list[int], say: Any
 ) -> None:
     new = [say.on(store, pair, "kt", Answer.CANNOT_JUDGE, id=f"x{pair}") for pair in pair_ids[:3]]
-    store.add_comparisons([replace(answer, exclude=(answer.left, answer.right)) for answer in new])
-    assert store.excluded_ids() == {id for answer in new for id in (answer.left, answer.right)}
-    assert len(store.audit_log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
-    assert [pair.id for pair in store.pairs(open=True)] == [pair_ids[4]]
+    store.answers.add_all([replace(answer, exclude=(answer.left, answer.right)) for answer in new])
+    assert store.images.excluded_ids() == {id for answer in new for id in (answer.left, answer.right)}
+    assert len(store.audit.log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
+    assert [pair.id for pair in store.pairs.all(open=True)] == [pair_ids[4]]
 
 
 def test_what_a_transaction_took_back_is_not_counted(store: Store, pair_ids: list[int], say: Any) -> None:
-    assert store.answer_count() == 0
-    [leased] = store.lease_pairs("kt", 1, seconds=60, rng=np.random.default_rng(0))
+    assert store.answers.count() == 0
+    [leased] = store.pairs.lease("kt", 1, seconds=60, rng=np.random.default_rng(0))
 
     def fail() -> None:
         with store.change(None, "kt", "answer"):
-            store.lease_pairs("new", 1, seconds=60, rng=np.random.default_rng(0))
-            recorded = store.add_comparison(say.about(leased), require_lease=True)
-            assert store.answer_count(since=recorded.seq) == store.answer_count() == 1
+            store.pairs.lease("new", 1, seconds=60, rng=np.random.default_rng(0))
+            recorded = store.answers.add(say.about(leased), require_lease=True)
+            assert store.answers.count(since=recorded.seq) == store.answers.count() == 1
             raise StoreError("the light went out")
 
     with pytest.raises(StoreError, match="light"):
         fail()
-    assert store.answer_count() == 0
-    assert store.lease_pairs("new", 2, seconds=60, rng=np.random.default_rng(0))
-    recorded = store.add_comparison(say.about(leased), require_lease=True)
-    assert (recorded.seq, store.answer_count(since=1), store.answer_count()) == (1, 1, 1)
+    assert store.answers.count() == 0
+    assert store.pairs.lease("new", 2, seconds=60, rng=np.random.default_rng(0))
+    recorded = store.answers.add(say.about(leased), require_lease=True)
+    assert (recorded.seq, store.answers.count(since=1), store.answers.count()) == (1, 1, 1)

@@ -31,25 +31,25 @@ def run_crowd(kind: str, url: str) -> list[dict[str, Any]]:
 
 def test_sixteen_processes_ask_and_tell_at_once(url: str) -> None:
     with Store.open(url) as store:
-        store.add_images([NewImage(row, f"{row:032x}") for row in range(30)])
+        store.images.add_all([NewImage(row, f"{row:032x}") for row in range(30)])
         *people, follower = run_crowd("work", url)
         assert len(people) == 16
 
-        log = [c.id for c in store.comparisons()]
+        log = [c.id for c in store.answers.log()]
         acknowledged = [id for person in people for id in person["acknowledged"]]
         assert sorted(log) == sorted(acknowledged), "no answer is lost and none is doubled"
         assert follower["seen"] == log, "whoever reads on by number misses nothing"
 
-        pairs = store.pairs()
+        pairs = store.pairs.all()
         assert len({(p.first_row, p.second_row) for p in pairs}) == len(pairs) > 150
         assert follower["pairs"] == [p.id for p in pairs]
         handed = Counter(id for person in people for id in person["handed"])
         assert handed == {p.id: p.raters for p in pairs}, (
             "to as many different people as wanted, never to more"
         )
-        said = Counter(c.pair for c in store.comparisons() if c.effective)
+        said = Counter(c.pair for c in store.answers.log() if c.effective)
         assert said == {p.id: p.raters for p in pairs}
-        assert store.open_pair_count() == 0
+        assert store.pairs.open_count() == 0
         assert store.check() == []
 
 
@@ -65,7 +65,7 @@ def test_sixteen_processes_open_an_old_study_at_once(empty_url: str, tmp_path: P
     engine.dispose()
     run_crowd("open", empty_url)
     with Store.open(empty_url, create=False) as store:
-        assert len(store.settings()) == 16
+        assert len(store.settings.all()) == 16
         assert store.check() == []
     assert len(list(tmp_path.glob("*.backup-*"))) == (1 if empty_url.startswith("sqlite") else 0)
 
@@ -73,4 +73,4 @@ def test_sixteen_processes_open_an_old_study_at_once(empty_url: str, tmp_path: P
 def test_sixteen_processes_create_a_study_at_once(empty_url: str) -> None:
     run_crowd("open", empty_url)
     with Store.open(empty_url, create=False) as store:
-        assert len(store.settings()) == 16
+        assert len(store.settings.all()) == 16

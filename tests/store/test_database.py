@@ -61,7 +61,7 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_answers_are_on_disk_before_they_are_acknowledged(store: Store) -> None:
-    with store._reading() as connection:
+    with store.database.reading() as connection:
         if store.url.startswith("sqlite"):
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
             assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
@@ -72,17 +72,17 @@ def test_answers_are_on_disk_before_they_are_acknowledged(store: Store) -> None:
 
 def test_an_error_rolls_everything_back(store: Store) -> None:
     def fail_in_the_middle() -> None:
-        with store._writing() as connection:
+        with store.database.writing() as connection:
             connection.execute(sa.text("DELETE FROM images"))
             raise KeyError("something else went wrong")
 
     with pytest.raises(KeyError):
         fail_in_the_middle()
-    assert store.image_count() == 12
+    assert store.images.count() == 12
 
 
 def test_what_the_driver_says_becomes_one_line_with_the_url(store: Store) -> None:
-    with pytest.raises(StoreError) as caught, store._reading() as connection:
+    with pytest.raises(StoreError) as caught, store.database.reading() as connection:
         connection.execute(sa.text("SELECT * FROM nothing"))
     assert str(caught.value).startswith(store.url)
     assert "\n" not in str(caught.value)
@@ -94,42 +94,42 @@ def test_the_database_itself_refuses_to_change_a_log(
     store: Store, pair_ids: list[int], say: Any, statement: str, log: str, column: str
 ) -> None:
     fill_logs(store, pair_ids, say)
-    with pytest.raises(ConflictError, match=f"{log} is append-only"), store._writing() as connection:
+    with pytest.raises(ConflictError, match=f"{log} is append-only"), store.database.writing() as connection:
         connection.execute(sa.text(statement.format(log, column)))
-    assert (len(store.comparisons()), len(store.grades()), len(store.audit_log())) == (2, 1, 1)
+    assert (len(store.answers.log()), len(store.grades.log()), len(store.audit.log())) == (2, 1, 1)
 
 
 def test_nor_is_there_a_way_around(store: Store, pair_ids: list[int], say: Any) -> None:
     fill_logs(store, pair_ids, say)
-    before = store.comparisons()
+    before = store.answers.log()
     if store.url.startswith("sqlite"):
         columns = "seq, id, pair, annotator, answer, left_row, right_row, answered_at, received_at, supersedes, note, source"
         for seq, id, supersedes in ((1, "z", None), (9, "x", None), (9, "z", "x")):
             row = (seq, id, pair_ids[2], "kt", "equal", 2, 3, 0.0, 0.0, supersedes, "", "page")
-            with pytest.raises(ConflictError, match="append-only"), store._writing() as connection:
+            with pytest.raises(ConflictError, match="append-only"), store.database.writing() as connection:
                 connection.exec_driver_sql(
                     f"INSERT OR REPLACE INTO comparisons ({columns}) VALUES ({', '.join('?' * 12)})", row
                 )
     else:
-        with pytest.raises(ConflictError, match="append-only"), store._writing() as connection:
+        with pytest.raises(ConflictError, match="append-only"), store.database.writing() as connection:
             connection.execute(sa.text("TRUNCATE comparisons CASCADE"))
-    assert store.comparisons() == before
+    assert store.answers.log() == before
 
 
 def fill_logs(store: Store, pair_ids: list[int], say: Any) -> None:
     from steelyard.store.records import NewGrade
 
-    store.add_comparison(say.on(store, pair_ids[0], "kt", id="x"))
-    store.undo("x", "kt", id="y")
-    store.add_grade(NewGrade(store.images(limit=1)[0].id, "kt", 1))
-    store.audit("kt", "look")
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    store.answers.undo("x", "kt", id="y")
+    store.grades.add(NewGrade(store.images.all(limit=1)[0].id, "kt", 1))
+    store.audit.add("kt", "look")
 
 
 def test_check_notices_what_went_around_the_store(store: Store, pair_ids: list[int]) -> None:
-    with store._writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(sa.text("UPDATE pairs SET answers = 7 WHERE id = :id"), {"id": pair_ids[0]})
     assert any(f"pair {pair_ids[0]} does not know" in line for line in store.check())
-    with store._writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(
             sa.text("UPDATE pairs SET answers = 0, raters = 1 WHERE id = :id"), {"id": pair_ids[0]}
         )
@@ -139,7 +139,7 @@ def test_check_notices_what_went_around_the_store(store: Store, pair_ids: list[i
         if store.url.startswith("sqlite")
         else "DROP TRIGGER audit_no_change ON audit"
     )
-    with store._writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(sa.text(drop))
     assert store.check() == ["the trigger that keeps audit append-only is missing"]
     restore = (
@@ -147,65 +147,66 @@ def test_check_notices_what_went_around_the_store(store: Store, pair_ids: list[i
         if store.url.startswith("sqlite")
         else "CREATE TRIGGER audit_no_change BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_append_only()"
     )
-    with store._writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(sa.text(restore))
 
 
 def test_a_child_process_makes_its_own_connections(store: Store) -> None:
-    store.set_setting("who", "parent")
-    with store._writer:  # as if another thread were writing at the moment of the fork
+    store.settings.set("who", "parent")
+    with store.database._writer:  # as if another thread were writing at the moment of the fork
         child = os.fork()
         if child == 0:
             try:
-                store.set_setting("who", "child")
+                store.settings.set("who", "child")
             finally:
                 os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-    assert store.setting("who") == "child"
-    store.set_setting("who", "parent again")
+    assert store.settings.get("who") == "child"
+    store.settings.set("who", "parent again")
 
 
 def test_threads_share_a_store(store: Store, pair_ids: list[int], say: Any) -> None:
     def answer(k: int) -> None:
-        store.add_comparison(say.on(store, pair_ids[k], f"p{k}", Answer.EQUAL))
+        store.answers.add(say.on(store, pair_ids[k], f"p{k}", Answer.EQUAL))
 
     threads = [threading.Thread(target=answer, args=(k,)) for k in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.answer_count() == 5
+    assert store.answers.count() == 5
 
 
 def test_a_lock_that_stays_is_reported_as_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     if store.url.startswith("sqlite"):
-        impatient = Store(sa.create_engine(store._engine.url, connect_args={"timeout": 0.05}))
-        sa.event.listen(impatient._engine, "connect", database._set_up_sqlite)
-        sa.event.listen(impatient._engine, "begin", database._begin_sqlite)
+        engine = sa.create_engine(store.database.engine.url, connect_args={"timeout": 0.05})
+        impatient = Store(database.Database(engine))
+        sa.event.listen(engine, "connect", database._set_up_sqlite)
+        sa.event.listen(engine, "begin", database._begin_sqlite)
     else:
-        impatient = Store(
-            sa.create_engine(store._engine.url, connect_args={"options": "-c lock_timeout=50ms"})
-        )
-    with store._writing() as holder:
+        patience = {"options": "-c lock_timeout=50ms"}
+        engine = sa.create_engine(store.database.engine.url, connect_args=patience)
+        impatient = Store(database.Database(engine))
+    with store.database.writing() as holder:
         holder.execute(sa.text("UPDATE images SET path = path"))
         with pytest.raises(BusyError, match="try again"):
-            impatient.relocate({store.images(limit=1)[0].id: "elsewhere"})
+            impatient.images.relocate({store.images.all(limit=1)[0].id: "elsewhere"})
     impatient.close()
 
 
 def test_a_thread_that_never_gets_its_turn_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
     with Store.open(f"sqlite:///{tmp_path}/study.db") as store:
-        with store._writer, pytest.raises(BusyError, match="try again"):
-            store.set_setting("x", 1)
-        store.set_setting("x", 2)
-        assert store.setting("x") == 2
+        with store.database._writer, pytest.raises(BusyError, match="try again"):
+            store.settings.set("x", 1)
+        store.settings.set("x", 2)
+        assert store.settings.get("x") == 2
 
 
 @pytest.fixture
 def postgres_store(postgres_url: str) -> Iterator[Store]:
     with Store.open(postgres_url) as store:
-        store.add_images([NewImage(row, f"{row:032x}") for row in range(4)])
+        store.images.add_all([NewImage(row, f"{row:032x}") for row in range(4)])
         yield store
         assert store.check() == []
 
@@ -216,7 +217,7 @@ def wait_for_a_waiter(store: Store, what: str) -> None:
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = :what"
     )
     while True:
-        with store._reading() as reader:
+        with store.database.reading() as reader:
             if reader.execute(waiting, {"what": what}).scalar_one():
                 return
         time.sleep(0.01)
@@ -225,13 +226,13 @@ def wait_for_a_waiter(store: Store, what: str) -> None:
 @pytest.mark.postgres
 def test_a_lease_committed_between_look_and_lock_is_seen(postgres_store: Store) -> None:
     store = postgres_store
-    [pair] = store.add_pairs([NewPair(0, 1)])
-    store.add_annotator("a")
+    [pair] = store.pairs.add_all([NewPair(0, 1)])
+    store.people.add("a")
     answer: list[list[Leased]] = []
     asking = threading.Thread(
-        target=lambda: answer.append(store.lease_pairs("b", 1, seconds=60, rng=np.random.default_rng(0)))
+        target=lambda: answer.append(store.pairs.lease("b", 1, seconds=60, rng=np.random.default_rng(0)))
     )
-    with store._engine.connect() as rival, rival.begin():
+    with store.database.engine.connect() as rival, rival.begin():
         rival.execute(sa.text("SELECT 1 FROM pairs WHERE id = :id FOR UPDATE"), {"id": pair})
         now = time.time()
         lease = {"pair": pair, "annotator": "a", "left_row": 0, "handed_at": now, "expires": now + 60}
@@ -245,30 +246,30 @@ def test_a_lease_committed_between_look_and_lock_is_seen(postgres_store: Store) 
 @pytest.mark.postgres
 def test_nobody_waits_for_a_pair_that_somebody_is_looking_at(postgres_store: Store) -> None:
     store = postgres_store
-    first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
-    with store._engine.connect() as rival, rival.begin():
+    first, second = store.pairs.add_all([NewPair(0, 1), NewPair(2, 3)])
+    with store.database.engine.connect() as rival, rival.begin():
         rival.execute(sa.text("SELECT 1 FROM pairs WHERE id = :id FOR UPDATE"), {"id": first})
-        [leased] = store.lease_pairs("b", 1, seconds=60, rng=np.random.default_rng(0))
+        [leased] = store.pairs.lease("b", 1, seconds=60, rng=np.random.default_rng(0))
         assert leased.pair == second
-    assert len(store.lease_pairs("b", 2, seconds=60, rng=np.random.default_rng(0))) == 2
+    assert len(store.pairs.lease("b", 2, seconds=60, rng=np.random.default_rng(0))) == 2
 
 
 @pytest.mark.postgres
 def test_two_who_want_what_the_other_holds_do_not_wait_for_each_other(postgres_store: Store) -> None:
     store = postgres_store
     for turn in range(15):
-        ids = store.add_pairs([NewPair(0, 1, repeat=turn), NewPair(2, 3, repeat=turn)])
+        ids = store.pairs.add_all([NewPair(0, 1, repeat=turn), NewPair(2, 3, repeat=turn)])
         people = [f"a{turn}", f"b{turn}"]
         for who in people:  # one pair each; then each pair wants the other person too
-            store.lease_pairs(who, 1, seconds=60, rng=np.random.default_rng(0))
-        store.set_raters(ids, 2)
+            store.pairs.lease(who, 1, seconds=60, rng=np.random.default_rng(0))
+        store.pairs.set_raters(ids, 2)
         start = threading.Barrier(2)
         got: dict[str, list[int]] = {}
 
         def ask(who: str, start: threading.Barrier = start, got: dict[str, list[int]] = got) -> None:
             start.wait()
             got[who] = sorted(
-                one.pair for one in store.lease_pairs(who, 3, seconds=60, rng=np.random.default_rng(0))
+                one.pair for one in store.pairs.lease(who, 3, seconds=60, rng=np.random.default_rng(0))
             )
 
         threads = [threading.Thread(target=ask, args=(who,)) for who in people]
@@ -282,13 +283,13 @@ def test_two_who_want_what_the_other_holds_do_not_wait_for_each_other(postgres_s
 @pytest.mark.postgres
 def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, say: Any) -> None:
     store = postgres_store
-    first, second = store.add_pairs([NewPair(0, 1), NewPair(2, 3)])
-    store.add_annotator("slow")
-    quick = threading.Thread(target=lambda: store.add_comparison(say.on(store, second, "quick", id="quick")))
+    first, second = store.pairs.add_all([NewPair(0, 1), NewPair(2, 3)])
+    store.people.add("slow")
+    quick = threading.Thread(target=lambda: store.answers.add(say.on(store, second, "quick", id="quick")))
     row: dict[str, Any] = {"id": "slow", "pair": first, "annotator": "slow", "answer": "left"}
     row |= {"left_row": 0, "right_row": 1}
-    with store._engine.connect() as slow, slow.begin():
-        store._lock_log(slow)
+    with store.database.engine.connect() as slow, slow.begin():
+        store.database.lock_log(slow)
         row |= {"shown_at": None, "answered_at": 1.0, "received_at": 1.0, "supersedes": None, "note": ""}
         shown = {"left": image_id(0), "right": image_id(1)}
         [written] = continued(slow, "comparisons", [{**row, **shown, "source": "page"}])
@@ -296,13 +297,13 @@ def test_numbers_of_the_log_are_in_the_order_of_commits(postgres_store: Store, s
         slow.execute(sa.text("UPDATE pairs SET answers = 1, open = false WHERE id = :id"), {"id": first})
         quick.start()
         wait_for_a_waiter(store, "advisory")
-        assert store.last_seq() == 0  # whoever reads now has missed nothing when reading on
+        assert store.answers.last_seq() == 0  # whoever reads now has missed nothing when reading on
     quick.join()
-    assert [c.id for c in store.comparisons()] == ["slow", "quick"]
+    assert [c.id for c in store.answers.log()] == ["slow", "quick"]
 
 
 def test_backup_is_a_whole_study(store: Store, pair_ids: list[int], say: Any, tmp_path: Path) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt"))
+    store.answers.add(say.on(store, pair_ids[0], "kt"))
     target = tmp_path / "copy.db"
     if not store.url.startswith("sqlite"):
         with pytest.raises(StoreError, match="steelyard backup"):
@@ -317,21 +318,21 @@ def test_backup_is_a_whole_study(store: Store, pair_ids: list[int], say: Any, tm
     with closing(sqlite3.connect(target)) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with Store.open(f"sqlite:///{target}", create=False) as copy:
-        assert copy.comparisons() == store.comparisons()
+        assert copy.answers.log() == store.answers.log()
         assert copy.check() == []
 
 
 def test_the_log_is_brought_into_the_file_while_others_read_and_write(store: Store, tmp_path: Path) -> None:
     """On PostgreSQL there is nothing to bring in, and asking for it does no harm."""
-    reading = store._engine.connect()
+    reading = store.database.engine.connect()
     reading.execute(sa.text("SELECT count(*) FROM images"))
     store.checkpoint()
-    store.add_pairs([NewPair(row, row + 1, 0, "random", "drawn at random") for row in range(5)])
+    store.pairs.add_all([NewPair(row, row + 1, 0, "random", "drawn at random") for row in range(5)])
     store.checkpoint()
     reading.close()
     store.checkpoint()
-    assert len(store.pairs()) == 5
-    if store._sqlite:
+    assert len(store.pairs.all()) == 5
+    if store.database.sqlite:
         alone = tmp_path / "alone.db"
         alone.write_bytes((tmp_path / "study.db").read_bytes())  # without its log
         with closing(sqlite3.connect(alone)) as copy:
@@ -340,14 +341,14 @@ def test_the_log_is_brought_into_the_file_while_others_read_and_write(store: Sto
 
 def test_a_server_started_anew_is_noticed(postgres_store: Store) -> None:
     """Connections that the server has dropped are replaced before anybody's answer meets them."""
-    before = postgres_store.image_count()
-    with sa.create_engine(postgres_store._engine.url, poolclass=sa.NullPool).connect() as other:
+    before = postgres_store.images.count()
+    with sa.create_engine(postgres_store.database.engine.url, poolclass=sa.NullPool).connect() as other:
         gone = sa.text(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND datname = current_database() AND backend_type = 'client backend'"
         )
         assert other.execute(gone).scalar_one() >= 1
-    assert postgres_store.image_count() == before
+    assert postgres_store.images.count() == before
 
 
 def test_the_clock_of_the_server_is_asked_once_a_minute(
@@ -355,15 +356,15 @@ def test_the_clock_of_the_server_is_asked_once_a_minute(
 ) -> None:
     asked: list[str] = []
     sa.event.listen(
-        postgres_store._engine, "before_cursor_execute",
+        postgres_store.database.engine, "before_cursor_execute",
         lambda _c, _cursor, statement, *_: asked.append(statement) if "clock_timestamp" in statement else None,
     )  # fmt: skip
-    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
-    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
+    postgres_store.pairs.lease("a", 1, seconds=60, rng=np.random.default_rng(0))
+    postgres_store.pairs.lease("a", 1, seconds=60, rng=np.random.default_rng(0))
     assert len(asked) <= 1
     monkeypatch.setattr(database, "CLOCK_SECONDS", -1.0)
-    postgres_store.lease_pairs("a", 1, seconds=60, rng=np.random.default_rng(0))
+    postgres_store.pairs.lease("a", 1, seconds=60, rng=np.random.default_rng(0))
     assert asked
-    with postgres_store._reading() as connection:
+    with postgres_store.database.reading() as connection:
         server = float(connection.execute(database._NOW).scalar_one())
-        assert abs(postgres_store._clock(connection, None) - server) < 1.0
+        assert abs(postgres_store.database.clock(connection, None) - server) < 1.0

@@ -173,16 +173,16 @@ def run(connection: sa.Connection, *statements: str) -> None:
 @pytest.mark.postgres
 def test_a_real_postgresql_that_closes_the_line_takes_no_blame_to_the_client(postgres_url: str) -> None:
     with Store.open(postgres_url) as store:
-        with pytest.raises(UnavailableError), store._writing() as connection:
+        with pytest.raises(UnavailableError), store.database.writing() as connection:
             connection.execute(sa.text("SELECT pg_terminate_backend(pg_backend_pid())"))
-        with pytest.raises(UnavailableError), store._writing() as connection:
+        with pytest.raises(UnavailableError), store.database.writing() as connection:
             run(connection, "SET TRANSACTION READ ONLY", "DELETE FROM images")
-        with pytest.raises(BusyError), store._writing() as connection:
+        with pytest.raises(BusyError), store.database.writing() as connection:
             run(connection, "SET LOCAL statement_timeout = 20", "SELECT pg_sleep(2)")
-        with pytest.raises(DamagedError), store._writing() as connection:
+        with pytest.raises(DamagedError), store.database.writing() as connection:
             connection.execute(sa.text("SELECT nonsense"))
-        store.set_setting("x", 1)
-        assert store.setting("x") == 1
+        store.settings.set("x", 1)
+        assert store.settings.get("x") == 1
 
 
 def test_a_real_sqlite_without_room_writes_nothing_and_goes_on(tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_a_real_sqlite_without_room_writes_nothing_and_goes_on(tmp_path: Path) -
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
 
-        sa.event.listen(store._engine, "begin", cramped)
+        sa.event.listen(store.database.engine, "begin", cramped)
         with pytest.raises(UnavailableError, match="disk of the database is full"):
-            store.add_images([NewImage(k, f"{k:032x}", "x" * 500) for k in range(500)])
-        sa.event.remove(store._engine, "begin", cramped)
-        store._engine.dispose()
-        assert store.image_count() == 0
-        store.add_images([NewImage(0, f"{0:032x}", "x")])
+            store.images.add_all([NewImage(k, f"{k:032x}", "x" * 500) for k in range(500)])
+        sa.event.remove(store.database.engine, "begin", cramped)
+        store.database.engine.dispose()
+        assert store.images.count() == 0
+        store.images.add_all([NewImage(0, f"{0:032x}", "x")])
         assert store.check() == []
 
 
@@ -206,9 +206,9 @@ def test_a_real_sqlite_in_a_folder_that_went_away(tmp_path: Path) -> None:
     folder = tmp_path / "study"
     folder.mkdir()
     with Store.open(f"sqlite:///{folder}/study.db") as store:
-        store._engine.dispose()
+        store.database.engine.dispose()
         folder.rename(tmp_path / "elsewhere")  # as a disk that is no longer mounted
         with pytest.raises(UnavailableError, match="cannot be opened"):
-            store.set_setting("x", 1)
+            store.settings.set("x", 1)
         (tmp_path / "elsewhere").rename(folder)
-        store.set_setting("x", 1)
+        store.settings.set("x", 1)

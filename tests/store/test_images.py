@@ -9,44 +9,44 @@ from steelyard.store.store import Store
 
 def test_an_image_comes_back_as_it_was_registered(store: Store) -> None:
     new = NewImage(12, "ab" * 16, "Ordner/Bild ä.png", "patient 7", 3, 640, 480)
-    assert store.add_images([new]) == 1
-    image = store.image("ab" * 16)
+    assert store.images.add_all([new]) == 1
+    image = store.images.get("ab" * 16)
     assert (image.row, image.path, image.group, image.grade) == (12, "Ordner/Bild ä.png", "patient 7", 3)
     assert (image.width, image.height, image.excluded) == (640, 480, False)
-    assert store.image_count() == 13
+    assert store.images.count() == 13
 
 
 def test_images_come_in_pages(store: Store) -> None:
     rows = []
-    page = store.images(limit=5)
+    page = store.images.all(limit=5)
     while page:
         rows += [image.row for image in page]
-        page = store.images(after_row=rows[-1], limit=5)
+        page = store.images.all(after_row=rows[-1], limit=5)
     assert rows == list(range(12))
 
 
 def test_registering_again_adds_only_what_is_new(store: Store) -> None:
-    known = [NewImage(i.row, i.id, i.path) for i in store.images()]
+    known = [NewImage(i.row, i.id, i.path) for i in store.images.all()]
     steps: list[tuple[int, int, str]] = []
-    added = store.add_images([*known, NewImage(12, "new")], lambda *step: steps.append(step))
+    added = store.images.add_all([*known, NewImage(12, "new")], lambda *step: steps.append(step))
     assert added == 1
     assert steps[-1][:2] == (13, 13)
 
 
 def test_rows_never_change(store: Store) -> None:
-    known = store.images(limit=1)[0]
+    known = store.images.all(limit=1)[0]
     with pytest.raises(ConflictError, match=f"image {known.id} is at row 0 of the store and at row 5"):
-        store.add_images([NewImage(5, known.id)])
+        store.images.add_all([NewImage(5, known.id)])
     with pytest.raises(ConflictError, match="row 0 of the store is image"):
-        store.add_images([NewImage(0, "something else")])
-    assert store.image_count() == 12
+        store.images.add_all([NewImage(0, "something else")])
+    assert store.images.count() == 12
 
 
 def test_the_same_bytes_twice_are_refused_as_a_whole(url: str) -> None:
     with Store.open(url) as fresh:
         with pytest.raises(ConflictError):
-            fresh.add_images([NewImage(0, "a"), NewImage(1, "b"), NewImage(2, "a")])
-        assert fresh.image_count() == 0
+            fresh.images.add_all([NewImage(0, "a"), NewImage(1, "b"), NewImage(2, "a")])
+        assert fresh.images.count() == 0
 
 
 @pytest.mark.parametrize(
@@ -64,43 +64,43 @@ def test_the_same_bytes_twice_are_refused_as_a_whole(url: str) -> None:
 )
 def test_both_databases_refuse_the_same_fields(store: Store, image: NewImage, message: str) -> None:
     with pytest.raises(StoreError, match=message):
-        store.add_images([image])
+        store.images.add_all([image])
 
 
 @pytest.mark.parametrize("id", ["nobody", "", "\x00", "' OR 1=1 --", "é" * 500])
 def test_unknown_ids_are_unknown(store: Store, id: str) -> None:
     with pytest.raises(StoreError):
-        store.image(id)
+        store.images.get(id)
 
 
 def test_a_moved_folder_is_written_down(store: Store) -> None:
-    first, second = store.images(limit=2)
-    assert store.relocate({first.id: "moved/0.png", second.id: second.path}) == 1
-    assert store.image(first.id).path == "moved/0.png"
+    first, second = store.images.all(limit=2)
+    assert store.images.relocate({first.id: "moved/0.png", second.id: second.path}) == 1
+    assert store.images.get(first.id).path == "moved/0.png"
     with pytest.raises(UnknownRecordError, match="gone"):
-        store.relocate({first.id: "elsewhere", "gone": "x"})
-    assert store.image(first.id).path == "moved/0.png"
+        store.images.relocate({first.id: "elsewhere", "gone": "x"})
+    assert store.images.get(first.id).path == "moved/0.png"
 
 
 def test_an_excluded_image_is_asked_no_more_until_it_is_back(store: Store, pair_ids: list[int]) -> None:
-    image = store.images(after_row=0, limit=1)[0]  # in the pairs (0, 1) and (1, 2)
-    store.exclude_image(image.id, "kt", "blurred", now=5.0)
-    store.exclude_image(image.id, "kt", "again")
-    assert store.excluded_ids() == {image.id}
-    assert store.excluded_rows().tolist() == [1]
-    excluded = store.image(image.id)
+    image = store.images.all(after_row=0, limit=1)[0]  # in the pairs (0, 1) and (1, 2)
+    store.images.exclude(image.id, "kt", "blurred", now=5.0)
+    store.images.exclude(image.id, "kt", "again")
+    assert store.images.excluded_ids() == {image.id}
+    assert store.images.excluded_rows().tolist() == [1]
+    excluded = store.images.get(image.id)
     assert (excluded.excluded_at, excluded.excluded_by, excluded.excluded_reason) == (5.0, "kt", "blurred")
-    assert [pair.id for pair in store.pairs(open=True)] == pair_ids[2:]
-    assert store.add_pairs([NewPair(1, 9)])
-    assert store.open_pair_count() == 3
+    assert [pair.id for pair in store.pairs.all(open=True)] == pair_ids[2:]
+    assert store.pairs.add_all([NewPair(1, 9)])
+    assert store.pairs.open_count() == 3
 
-    store.include_image(image.id, "kt")
-    assert store.open_pair_count() == 6
-    assert not store.image(image.id).excluded
-    actions = [(entry.actor, entry.action, entry.detail) for entry in store.audit_log()]
+    store.images.include(image.id, "kt")
+    assert store.pairs.open_count() == 6
+    assert not store.images.get(image.id).excluded
+    actions = [(entry.actor, entry.action, entry.detail) for entry in store.audit.log()]
     assert actions == [
         ("kt", "exclude image", {"image": image.id, "reason": "blurred"}),
         ("kt", "include image", {"image": image.id}),
     ]
     with pytest.raises(UnknownRecordError):
-        store.exclude_image("nothing", "kt")
+        store.images.exclude("nothing", "kt")

@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def ask(store: Store, annotator: str, n: int = 1, now: float = 1000.0, seconds: float = 60.0) -> list[Leased]:
-    return store.lease_pairs(annotator, n, seconds=seconds, rng=RNG, now=now)
+    return store.pairs.lease(annotator, n, seconds=seconds, rng=RNG, now=now)
 
 
 def numbers(leases: list[Leased]) -> list[int]:
@@ -68,74 +68,74 @@ def test_leases_expire(store: Store, pair_ids: list[int]) -> None:
 
 def test_released_pairs_go_to_others_at_once(store: Store, pair_ids: list[int]) -> None:
     ask(store, "a", 2)
-    assert store.release_leases("a", now=1001) == 2
+    assert store.pairs.release("a", now=1001) == 2
     assert numbers(ask(store, "b", 5, now=1002)) == pair_ids
-    assert store.release_leases("nobody") == 0
+    assert store.pairs.release("nobody") == 0
 
 
 def test_sides_are_decided_by_the_given_chance(store: Store) -> None:
-    store.add_pairs([NewPair(i, j) for i in range(12) for j in range(i)])
-    leases = store.lease_pairs("a", 66, seconds=60, rng=np.random.default_rng(3))
+    store.pairs.add_all([NewPair(i, j) for i in range(12) for j in range(i)])
+    leases = store.pairs.lease("a", 66, seconds=60, rng=np.random.default_rng(3))
     expected = np.random.default_rng(3).integers(2, size=66)
     assert [int(one.left_row > one.right_row) for one in leases] == expected.tolist()
 
 
 def test_an_answered_pair_is_not_handed_out_again(store: Store, pair_ids: list[int], say: Any) -> None:
     [leased] = ask(store, "a")
-    store.add_comparison(say.about(leased), require_lease=True, now=1001)
+    store.answers.add(say.about(leased), require_lease=True, now=1001)
     assert numbers(ask(store, "a", 5, now=1002)) == pair_ids[1:]
     assert ask(store, "b", 5, now=5000)[0].pair == pair_ids[1]
-    assert not store.pair(leased.pair).open
+    assert not store.pairs.get(leased.pair).open
 
 
 @pytest.mark.parametrize("raters", [2, 3])
 def test_k_raters_are_k_different_people(store: Store, raters: int, say: Any) -> None:
-    [pair] = store.add_pairs([NewPair(0, 1, raters=raters)])
+    [pair] = store.pairs.add_all([NewPair(0, 1, raters=raters)])
     people = [f"p{k}" for k in range(raters + 2)]
     handed = [who for who in people if ask(store, who)]
     assert handed == people[:raters]
     for who in handed:
-        store.add_comparison(say.on(store, pair, who), now=1001)
+        store.answers.add(say.on(store, pair, who), now=1001)
         assert ask(store, who, now=1002) == []
-    assert not store.pair(pair).open
-    assert [c.annotator for c in store.comparisons()] == handed
+    assert not store.pairs.get(pair).open
+    assert [c.annotator for c in store.answers.log()] == handed
 
 
 def test_answers_and_leases_together_fill_the_seats(store: Store, say: Any) -> None:
-    [pair] = store.add_pairs([NewPair(0, 1, raters=2)])
-    store.add_comparison(say.on(store, pair, "a"))
+    [pair] = store.pairs.add_all([NewPair(0, 1, raters=2)])
+    store.answers.add(say.on(store, pair, "a"))
     assert numbers(ask(store, "b")) == [pair]
     assert ask(store, "c") == []
     assert numbers(ask(store, "c", now=1060)) == [pair]
 
 
 def test_an_answer_takes_one_seat_and_never_two_of_the_same_person(store: Store, say: Any) -> None:
-    [pair] = store.add_pairs([NewPair(0, 1, raters=2)])
+    [pair] = store.pairs.add_all([NewPair(0, 1, raters=2)])
     [leased] = ask(store, "a")
-    store.add_comparison(say.about(leased), require_lease=True, now=1001)
+    store.answers.add(say.about(leased), require_lease=True, now=1001)
     assert ask(store, "a", now=1002) == []
     assert ask(store, "a", now=9000) == []
-    assert store.free_pair_count("a", now=1002) == 0
+    assert store.pairs.free_count("a", now=1002) == 0
     assert numbers(ask(store, "b", now=1002)) == [pair]
 
 
 def test_how_much_is_left(store: Store, pair_ids: list[int], say: Any) -> None:
     ask(store, "a", 2)
-    assert store.free_pair_count("a", now=1001) == 5
-    assert store.free_pair_count("b", now=1001) == 3
-    assert store.free_pair_count("b", now=2000) == 5
-    store.add_comparison(say.on(store, pair_ids[0], "a"))
-    assert store.free_pair_count("a", now=1001) == 4
+    assert store.pairs.free_count("a", now=1001) == 5
+    assert store.pairs.free_count("b", now=1001) == 3
+    assert store.pairs.free_count("b", now=2000) == 5
+    store.answers.add(say.on(store, pair_ids[0], "a"))
+    assert store.pairs.free_count("a", now=1001) == 4
 
 
 def test_only_what_was_handed_out_can_be_answered(store: Store, pair_ids: list[int], say: Any) -> None:
     [leased] = ask(store, "a")
     stolen = say.on(store, leased.pair, "b")
     with pytest.raises(NotHandedOutError, match=f"pair {leased.pair} was not handed to 'b'"):
-        store.add_comparison(stolen, require_lease=True, now=1001)
+        store.answers.add(stolen, require_lease=True, now=1001)
     with pytest.raises(NotHandedOutError):
-        store.add_comparison(say.on(store, pair_ids[4], "a"), require_lease=True)
-    assert store.comparisons() == []
+        store.answers.add(say.on(store, pair_ids[4], "a"), require_lease=True)
+    assert store.answers.log() == []
 
 
 def test_an_answer_that_waited_for_the_network_counts_although_the_lease_ran_out(
@@ -144,20 +144,20 @@ def test_an_answer_that_waited_for_the_network_counts_although_the_lease_ran_out
     [mine] = ask(store, "a", now=1000)
     [other] = ask(store, "b", now=2000)
     assert mine.pair == other.pair
-    store.add_comparison(say.about(other), require_lease=True, now=2001)
-    store.add_comparison(say.about(mine, Answer.EQUAL, answered_at=1010.0), require_lease=True, now=3000)
-    assert store.answer_count() == 2
+    store.answers.add(say.about(other), require_lease=True, now=2001)
+    store.answers.add(say.about(mine, Answer.EQUAL, answered_at=1010.0), require_lease=True, now=3000)
+    assert store.answers.count() == 2
 
 
 def test_undo_hands_the_pair_back_with_the_same_sides(store: Store, pair_ids: list[int], say: Any) -> None:
     first, second = ask(store, "a", 2)
-    store.add_comparison(say.about(first, id="x"), require_lease=True, now=1001)
-    store.undo("x", "a", id="u", lease_seconds=60, now=1002)
+    store.answers.add(say.about(first, id="x"), require_lease=True, now=1001)
+    store.answers.undo("x", "a", id="u", lease_seconds=60, now=1002)
     assert first.pair not in numbers(ask(store, "b", 5, now=1003))
     again = ask(store, "a", 2, now=1003)
     assert {(one.pair, one.left) for one in again} == {(first.pair, first.left), (second.pair, second.left)}
-    store.add_comparison(say.about(first, Answer.RIGHT, id="y"), require_lease=True, now=1004)
-    assert [c.answer for c in store.latest("a", 5)] == [Answer.RIGHT]
+    store.answers.add(say.about(first, Answer.RIGHT, id="y"), require_lease=True, now=1004)
+    assert [c.answer for c in store.answers.latest("a", 5)] == [Answer.RIGHT]
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_bad_requests_are_refused(store: Store, bad: dict[str, Any]) -> None:
 
 def test_answers_written_together_end_their_own_leases_only(store: Store, say: Any) -> None:
     """Two raters hold both pairs, and each has answered another one: the crossed leases go on."""
-    first, second = store.add_pairs([NewPair(0, 1, raters=2), NewPair(2, 3, raters=2)])
+    first, second = store.pairs.add_all([NewPair(0, 1, raters=2), NewPair(2, 3, raters=2)])
     held = {who: {leased.pair: leased for leased in ask(store, who, 2)} for who in ("a", "b")}
-    store.add_comparisons(
+    store.answers.add_all(
         [say.about(held["a"][first]), say.about(held["b"][second])], require_lease=True, now=1001
     )
     assert numbers(ask(store, "a", 2, now=1002)) == [second]
@@ -192,5 +192,5 @@ def test_one_of_many_that_was_not_handed_out_is_named(store: Store, pair_ids: li
     [leased] = ask(store, "a")
     stranger = say.on(store, pair_ids[1], "b")
     with pytest.raises(NotHandedOutError, match=rf"pair {pair_ids[1]} was not handed to 'b'"):
-        store.add_comparisons([say.about(leased), stranger], require_lease=True)
-    assert store.answer_count() == 0
+        store.answers.add_all([say.about(leased), stranger], require_lease=True)
+    assert store.answers.count() == 0

@@ -67,32 +67,34 @@ def backups(url: str) -> list[Path]:
 def test_the_tables_are_what_the_migrations_make(empty_url: str) -> None:
     with Store.open(empty_url) as store:
         assert store.revision == schema.REVISION
-        with store._reading() as connection:
+        with store.database.reading() as connection:
             assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
         assert store.check() == []
-        assert store.setting("content ids until") is None, "a new study never names images by their content"
+        assert store.settings.get("content ids until") is None, (
+            "a new study never names images by their content"
+        )
     assert backups(empty_url) == []
 
 
 def test_a_closed_store_opens_again(empty_url: str) -> None:
     with Store.open(empty_url) as store:
-        store.add_images([NewImage(0, "a"), NewImage(1, "b")])
-        store.add_pairs([NewPair(0, 1)])
+        store.images.add_all([NewImage(0, "a"), NewImage(1, "b")])
+        store.pairs.add_all([NewPair(0, 1)])
     with Store.open(empty_url, create=False) as store:
-        assert store.open_pair_count() == 1
+        assert store.pairs.open_count() == 1
 
 
 def test_an_older_study_is_migrated_after_a_backup(empty_url: str) -> None:
     make_old_study(empty_url)
     with Store.open(empty_url, create=False) as store:
-        assert [c.id for c in store.comparisons()] == ["x"]
-        assert (store.annotator("kt").role, store.annotator("kt").active) == ("annotator", True)
-        store.audit("kt", "look")
-        store.undo("x", "kt", id="u")
+        assert [c.id for c in store.answers.log()] == ["x"]
+        assert (store.people.get("kt").role, store.people.get("kt").active) == ("annotator", True)
+        store.audit.add("kt", "look")
+        store.answers.undo("x", "kt", id="u")
         assert store.check() == []
         # Browsers may hold answers that name images by their content.
-        assert 13 < (store.setting("content ids until") - time.time()) / 86400 <= 14
-        with store._reading() as connection:
+        assert 13 < (store.settings.get("content ids until") - time.time()) / 86400 <= 14
+        with store.database.reading() as connection:
             assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
     if empty_url.startswith("sqlite"):
         [backup] = backups(empty_url)
@@ -110,7 +112,7 @@ def test_a_backup_can_be_opened_like_any_study(tmp_path: Path) -> None:
     Store.open(url).close()
     [backup] = backups(url)
     with Store.open(f"sqlite:///{backup}") as store:
-        assert store.answer_count() == 1
+        assert store.answers.count() == 1
 
 
 def test_a_migration_that_fails_leaves_the_study_as_it_was(
@@ -135,7 +137,7 @@ def test_a_migration_that_fails_leaves_the_study_as_it_was(
 
 
 def test_a_newer_study_is_refused_and_left_alone(empty_url: str) -> None:
-    with Store.open(empty_url) as store, store._writing() as connection:
+    with Store.open(empty_url) as store, store.database.writing() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0999'"))
     with pytest.raises(
         StoreError,
@@ -189,13 +191,13 @@ def test_a_damaged_file_is_refused_with_the_way_out(tmp_path: Path, content: byt
 def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "study.db"
     with Store.open(f"sqlite:///{file}") as store:
-        store.add_images([NewImage(k, f"{k:032x}", "x" * 100) for k in range(2000)])
+        store.images.add_all([NewImage(k, f"{k:032x}", "x" * 100) for k in range(2000)])
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
 
     def read_all() -> None:
         with Store.open(f"sqlite:///{file}") as store:
-            store.images()
+            store.images.all()
 
     with pytest.raises(StoreError, match="damaged"):
         read_all()
@@ -204,9 +206,9 @@ def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
 def test_a_read_only_study_is_named(tmp_path: Path) -> None:
     with Store.open(f"sqlite:///{tmp_path}/study.db") as store:
         # Root may write anywhere, so SQLite itself is told to refuse.
-        sa.event.listen(store._engine, "begin", lambda c: c.exec_driver_sql("PRAGMA query_only = ON"))
+        sa.event.listen(store.database.engine, "begin", lambda c: c.exec_driver_sql("PRAGMA query_only = ON"))
         with pytest.raises(StoreError, match="read-only"):
-            store.set_setting("x", 1)
+            store.settings.set("x", 1)
 
 
 def test_the_store_is_light() -> None:

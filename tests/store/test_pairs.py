@@ -12,71 +12,71 @@ from steelyard.store.store import Store
 
 
 def test_a_pair_comes_back_with_its_reason(store: Store) -> None:
-    [id] = store.add_pairs(
+    [id] = store.pairs.add_all(
         [NewPair(7, 3, 2, "epig", "these two look equally severe", 0.25, True, 3)], now=9.0
     )
-    pair = store.pair(id)
+    pair = store.pairs.get(id)
     assert (pair.first_row, pair.second_row) == (3, 7)
     assert (pair.first, pair.second) == (f"{3:032x}", f"{7:032x}")
     assert (pair.round, pair.strategy, pair.reason) == (2, "epig", "these two look equally severe")
     assert (pair.score, pair.reserved, pair.raters, pair.repeat) == (0.25, True, 3, 0)
     assert (pair.open, pair.created) == (True, 9.0)
-    assert store.find_pair(pair.second, pair.first) == pair
-    assert store.find_pair(pair.first, pair.second, repeat=1) is None
-    assert store.find_pair(pair.first, "nothing") is None
+    assert store.pairs.find(pair.second, pair.first) == pair
+    assert store.pairs.find(pair.first, pair.second, repeat=1) is None
+    assert store.pairs.find(pair.first, "nothing") is None
 
 
 def test_no_pair_is_there_twice(store: Store) -> None:
-    first, second, again = store.add_pairs(
+    first, second, again = store.pairs.add_all(
         [NewPair(0, 1, strategy="a"), NewPair(2, 1), NewPair(1, 0, strategy="b")]
     )
     assert first == again != second
-    assert store.add_pairs([NewPair(3, 4), NewPair(1, 0, strategy="c", raters=5), NewPair(1, 2)])[1:] == [
+    assert store.pairs.add_all([NewPair(3, 4), NewPair(1, 0, strategy="c", raters=5), NewPair(1, 2)])[1:] == [
         first,
         second,
     ]
-    assert store.pair(first).strategy == "a"
-    assert len(store.pairs()) == 3
-    assert store.add_pairs([]) == []
+    assert store.pairs.get(first).strategy == "a"
+    assert len(store.pairs.all()) == 3
+    assert store.pairs.add_all([]) == []
 
 
 def test_asking_again_is_another_question(store: Store) -> None:
-    first, repeated = store.add_pairs([NewPair(0, 1), NewPair(0, 1, repeat=1)])
+    first, repeated = store.pairs.add_all([NewPair(0, 1), NewPair(0, 1, repeat=1)])
     assert first != repeated
-    assert store.add_pairs([NewPair(1, 0, repeat=1)]) == [repeated]
+    assert store.pairs.add_all([NewPair(1, 0, repeat=1)]) == [repeated]
 
 
 def test_ids_follow_the_given_order(store: Store) -> None:
     chosen = [NewPair(9, 0), NewPair(4, 3), NewPair(0, 1)]
-    ids = store.add_pairs(chosen)
+    ids = store.pairs.add_all(chosen)
     assert ids == sorted(ids)
-    assert store.pair_array().tolist() == [[0, 9], [3, 4], [0, 1]]
+    assert store.pairs.array().tolist() == [[0, 9], [3, 4], [0, 1]]
 
 
 def test_columns_can_be_read_on(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt"))
-    columns = store.pair_columns()
+    store.answers.add(say.on(store, pair_ids[0], "kt"))
+    columns = store.pairs.columns()
     assert columns.id.tolist() == pair_ids
     assert columns.rows.tolist() == [[k, k + 1] for k in range(5)]
     assert columns.open.tolist() == [False, True, True, True, True]
     assert columns.rows.dtype == np.int64
     assert len(PairSet(12, columns.rows)) == 5
-    assert len(store.pair_columns(after_id=pair_ids[-1])) == 0
-    store.add_pairs([NewPair(0, 11, 4, reserved=True)])
-    more = store.pair_columns(after_id=pair_ids[-1])
+    assert len(store.pairs.columns(after_id=pair_ids[-1])) == 0
+    store.pairs.add_all([NewPair(0, 11, 4, reserved=True)])
+    more = store.pairs.columns(after_id=pair_ids[-1])
     assert (more.rows.tolist(), more.round.tolist(), more.reserved.tolist()) == ([[0, 11]], [4], [True])
-    assert store.pair_array(after_id=pair_ids[-1]).shape == (1, 2)
+    assert store.pairs.array(after_id=pair_ids[-1]).shape == (1, 2)
 
 
 def test_an_empty_store_has_empty_columns(store: Store) -> None:
-    assert store.pair_array().shape == (0, 2)
+    assert store.pairs.array().shape == (0, 2)
 
 
 def test_pairs_come_in_pages(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[1], "kt"))
-    assert [pair.id for pair in store.pairs(after_id=pair_ids[0], limit=2)] == pair_ids[1:3]
-    assert [pair.id for pair in store.pairs(open=False)] == [pair_ids[1]]
-    assert len(store.pairs(open=True)) == store.open_pair_count() == 4
+    store.answers.add(say.on(store, pair_ids[1], "kt"))
+    assert [pair.id for pair in store.pairs.all(after_id=pair_ids[0], limit=2)] == pair_ids[1:3]
+    assert [pair.id for pair in store.pairs.all(open=False)] == [pair_ids[1]]
+    assert len(store.pairs.all(open=True)) == store.pairs.open_count() == 4
 
 
 @pytest.mark.parametrize(
@@ -94,34 +94,34 @@ def test_bad_pairs_are_refused_with_all_others(
     store: Store, pair: NewPair, error: type[StoreError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        store.add_pairs([NewPair(4, 5), pair])
-    assert store.pairs() == []
+        store.pairs.add_all([NewPair(4, 5), pair])
+    assert store.pairs.all() == []
 
 
 @pytest.mark.parametrize("id", [0, -1, 999, 2**63, 10**30])
 def test_unknown_pairs_are_unknown(store: Store, id: int) -> None:
     with pytest.raises(UnknownRecordError, match=f"number {id}"):
-        store.pair(id)
+        store.pairs.get(id)
 
 
 def test_more_people_can_be_asked(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.add_comparison(say.on(store, pair_ids[0], "kt"))
-    store.set_raters(pair_ids[:2], 2)
-    assert store.open_pair_count() == 5
-    store.set_raters(pair_ids[:1], 1)
-    assert not store.pair(pair_ids[0]).open
+    store.answers.add(say.on(store, pair_ids[0], "kt"))
+    store.pairs.set_raters(pair_ids[:2], 2)
+    assert store.pairs.open_count() == 5
+    store.pairs.set_raters(pair_ids[:1], 1)
+    assert not store.pairs.get(pair_ids[0]).open
     with pytest.raises(UnknownRecordError):
-        store.set_raters([pair_ids[1], 999], 3)
-    assert store.pair(pair_ids[1]).raters == 2
+        store.pairs.set_raters([pair_ids[1], 999], 3)
+    assert store.pairs.get(pair_ids[1]).raters == 2
 
 
 def test_pairs_nobody_was_asked_about_can_be_forgotten(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.lease_pairs("kt", 1, seconds=1, rng=np.random.default_rng(0), now=1.0)
-    store.add_comparison(say.on(store, pair_ids[1], "kt", id="answer"))
-    store.undo("answer", "kt", id="undo")
-    [late] = store.add_pairs([NewPair(8, 9, 3)])
-    assert store.drop_unasked_pairs(before_round=3) == 3
-    assert [pair.id for pair in store.pairs()] == [*pair_ids[:2], late]
-    assert store.drop_unasked_pairs() == 1
+    store.pairs.lease("kt", 1, seconds=1, rng=np.random.default_rng(0), now=1.0)
+    store.answers.add(say.on(store, pair_ids[1], "kt", id="answer"))
+    store.answers.undo("answer", "kt", id="undo")
+    [late] = store.pairs.add_all([NewPair(8, 9, 3)])
+    assert store.pairs.drop_unasked(before_round=3) == 3
+    assert [pair.id for pair in store.pairs.all()] == [*pair_ids[:2], late]
+    assert store.pairs.drop_unasked() == 1
     # A forgotten number is not used again: an old page cannot answer another pair by mistake.
-    assert store.add_pairs([NewPair(8, 9)])[0] > late
+    assert store.pairs.add_all([NewPair(8, 9)])[0] > late

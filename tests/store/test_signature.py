@@ -23,38 +23,38 @@ WHAT = Signing("kt", "reviewed and approved", "password", "c0" * 32, "ca" * 16)
 @pytest.fixture
 def signed(store: Store, say: Any) -> Store:
     """Three answers, a grade and a model; signed by kt."""
-    for k, pair in enumerate(store.add_pairs([NewPair(row, row + 1) for row in range(3)])):
-        store.add_comparison(say.on(store, pair, "kt", id=f"a{k}"))
-    store.add_grade(NewGrade(image_id(1), "kt", 1))
-    store.add_model(NewModel(0, "models/round-000", "f1" * 16, 3, 1))
-    store.sign(WHAT, now=5.0)
+    for k, pair in enumerate(store.pairs.add_all([NewPair(row, row + 1) for row in range(3)])):
+        store.answers.add(say.on(store, pair, "kt", id=f"a{k}"))
+    store.grades.add(NewGrade(image_id(1), "kt", 1))
+    store.models.add(NewModel(0, "models/round-000", "f1" * 16, 3, 1))
+    store.audit.sign(WHAT, now=5.0)
     return store
 
 
 def test_a_signature_says_who_when_what_and_for_what(signed: Store, say: Any) -> None:
-    [one] = signed.signatures()
+    [one] = signed.audit.signatures()
     assert (one.signer, one.meaning, one.via, one.at) == ("kt", "reviewed and approved", "password", 5.0)
     assert (one.model, one.configuration, one.catalog) == ("f1" * 16, "c0" * 32, "ca" * 16)
     assert [(head.log, head.seq) for head in one.heads] == list(zip(LOGS, (3, 1, 0), strict=True))
-    assert one.heads[:2] == signed.heads()[:2]
+    assert one.heads[:2] == signed.audit.heads()[:2]
     assert (one.answers_since, one.grades_since) == (0, 0)
-    [entry] = signed.audit_log()
+    [entry] = signed.audit.log()
     assert (entry.seq, entry.actor, entry.action) == (one.seq, "kt", "signed")
     assert b'"signer":"kt"' in one.statement
 
-    [pair] = signed.add_pairs([NewPair(5, 6)])
-    signed.add_comparison(say.on(signed, pair, "kt", id="late"))
-    signed.undo("late", "kt", id="u")
-    signed.add_grade(NewGrade(image_id(2), "kt", 1))
+    [pair] = signed.pairs.add_all([NewPair(5, 6)])
+    signed.answers.add(say.on(signed, pair, "kt", id="late"))
+    signed.answers.undo("late", "kt", id="u")
+    signed.grades.add(NewGrade(image_id(2), "kt", 1))
     assert signed.check() == []
-    assert (signed.signatures()[0].answers_since, signed.signatures()[0].grades_since) == (2, 1)
-    signed.sign(WHAT)
-    assert [s.answers_since for s in signed.signatures()] == [2, 0]
+    assert (signed.audit.signatures()[0].answers_since, signed.audit.signatures()[0].grades_since) == (2, 1)
+    signed.audit.sign(WHAT)
+    assert [s.answers_since for s in signed.audit.signatures()] == [2, 0]
 
 
 def test_an_empty_study_can_be_signed(store: Store) -> None:
-    assert store.sign(WHAT).model is None
-    assert [head.seq for head in store.signatures()[0].heads] == [0, 0, 0]
+    assert store.audit.sign(WHAT).model is None
+    assert [head.seq for head in store.audit.signatures()[0].heads] == [0, 0, 0]
 
 
 def test_answers_that_are_cut_off_or_written_anew_after_a_signature_are_found(signed: Store) -> None:
@@ -72,7 +72,7 @@ def test_answers_that_are_cut_off_or_written_anew_after_a_signature_are_found(si
 
 
 def test_a_signature_that_is_changed_or_removed_is_found(signed: Store) -> None:
-    signed.audit("kt", "look")
+    signed.audit.add("kt", "look")
     with tampering(signed) as connection:
         connection.exec_driver_sql("UPDATE audit SET actor = 'sam' WHERE seq = 1")
         assert verify(connection)[0].startswith("audit: row 1 changed")
@@ -97,7 +97,7 @@ def test_an_entry_that_only_looks_like_a_signature_is_named(signed: Store, detai
 @pytest.mark.parametrize("meaning", ["", "   ", "x" * 501])
 def test_a_signature_has_a_meaning(store: Store, meaning: str) -> None:
     with pytest.raises(StoreError, match="the meaning of a signature"):
-        store.sign(Signing("kt", meaning, "password", "", ""))
+        store.audit.sign(Signing("kt", meaning, "password", "", ""))
     with pytest.raises(StoreError, match="signer"):
-        store.sign(Signing("", "seen", "password", "", ""))
-    assert store.signatures() == []
+        store.audit.sign(Signing("", "seen", "password", "", ""))
+    assert store.audit.signatures() == []

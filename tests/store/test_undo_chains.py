@@ -55,12 +55,12 @@ def test_what_counts_is_what_plain_python_says(
 ) -> None:
     # New pairs for each example, so that one database serves them all.
     repeat = next(_repeats)
-    pairs = store.add_pairs([NewPair(2 * k, 2 * k + 1, repeat=repeat) for k in range(3)])
-    started = store.last_seq()
+    pairs = store.pairs.add_all([NewPair(2 * k, 2 * k + 1, repeat=repeat) for k in range(3)])
+    started = store.answers.last_seq()
     book = Notebook()
-    before = store.answer_count()
+    before = store.answers.count()
     for kind, k, annotator, answer, exchanged, earlier in steps:
-        assert store.answer_count() == before + len(book.standing())  # counted on from the last time
+        assert store.answers.count() == before + len(book.standing())  # counted on from the last time
         key, id = (pairs[k], annotator), f"n{next(_names)}"
         ids = [row[0] for row in book.rows]
         target = ids[earlier % len(ids)] if ids else "nothing"
@@ -68,13 +68,13 @@ def test_what_counts_is_what_plain_python_says(
         left, right = reversed(sides) if exchanged else sides
         if kind == "send again":
             sent = [said for row, said, _, _ in book.rows if row == target and said is not None]
-            assert all(not store.add_comparison(said).created for said in sent)
+            assert all(not store.answers.add(said).created for said in sent)
             continue
         if kind == "undo":
             about = [row[2] for row in book.rows if row[0] == target]
             allowed = bool(about) and about[0][1] == annotator and book.may_supersede(target, about[0], True)
             try:
-                store.undo(target, annotator, id=id)
+                store.answers.undo(target, annotator, id=id)
             except (ConflictError, UnknownRecordError):
                 assert not allowed
             else:
@@ -88,29 +88,29 @@ def test_what_counts_is_what_plain_python_says(
         if supersedes is not None:
             allowed = allowed and book.may_supersede(supersedes, key, False)
         try:
-            store.add_comparison(said)
+            store.answers.add(said)
         except (ConflictError, UnknownRecordError):
             assert not allowed
         else:
             assert allowed
             book.rows.append((id, said, key, supersedes))
 
-    log = store.comparisons(after=started)
+    log = store.answers.log(after=started)
     assert [(c.id, c.supersedes) for c in log] == [(row[0], row[3]) for row in book.rows]
     standing = book.standing()
     assert {c.id for c in log if c.effective} == {id for id, _ in standing.values()}
-    arrays = store.effective_arrays(after=started)
+    arrays = store.answers.arrays(after=started)
     assert len(arrays) == len(standing)
     for pair, code, label in zip(
         arrays.pair.tolist(), arrays.annotator.tolist(), arrays.labels.tolist(), strict=True
     ):
         _, said = standing[pair, arrays.annotators[code]]
-        stands_left = said.left == store.pair(pair).first
+        stands_left = said.left == store.pairs.get(pair).first
         expected = (said.answer if stands_left else said.answer.mirrored()).label
         np.testing.assert_equal(label, np.nan if expected is None else expected)
-    everything = store.effective_arrays()
-    assert store.answer_count() == len(everything)
+    everything = store.answers.arrays()
+    assert store.answers.count() == len(everything)
     for code, name in enumerate(everything.annotators):
-        assert store.answer_count(name) == (everything.annotator == code).sum()
+        assert store.answers.count(name) == (everything.annotator == code).sum()
     answered = {pair for pair, _ in standing}
-    assert [store.pair(pair).open for pair in pairs] == [pair not in answered for pair in pairs]
+    assert [store.pairs.get(pair).open for pair in pairs] == [pair not in answered for pair in pairs]

@@ -148,7 +148,7 @@ def serve() -> Iterator[Callable[..., Server]]:
         secrets = {}
         for name, role in (people or {}).items():
             secrets[name] = f"secret-of-{name}-{uuid.uuid4().hex}"
-            study.store.add_annotator(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
+            study.store.people.add(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
         app = create_app(study, login=bool(people), **options)
         config = uvicorn.Config(
             app, port=0, http=Heads, log_level="error", access_log=False, timeout_graceful_shutdown=1,

@@ -29,7 +29,7 @@ def test_an_answer_sent_twice_is_one_answer(local: Client, study: Study) -> None
     first, again = local.answer(pair, id=name), local.answer(pair, id=name)
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["seq"] == again.json()["seq"]
-    assert study.store.answer_count() == 1
+    assert study.store.answers.count() == 1
     other = local.answer(pair, "right", id=name)
     assert other.status_code == 409
     assert other.headers["content-type"] == "application/problem+json"
@@ -41,13 +41,13 @@ def test_times_sides_note_and_exclusion_are_recorded(local: Client, study: Study
         pair, "cannot judge", shown_at=1000.5, answered_at=1003.0, note="blurred", exclude=[pair["left"]]
     )
     assert reply.status_code == 201
-    [row] = study.store.comparisons()
+    [row] = study.store.answers.log()
     left, right = map(local.server.content, (pair["left"], pair["right"]))
     assert (row.left, row.right, row.shown_at, row.answered_at) == (left, right, 1000.5, 1003.0)
     assert (row.note, row.source, row.annotator) == ("blurred", "page", "you")
-    assert study.store.excluded_ids() == {left}
+    assert study.store.images.excluded_ids() == {left}
     assert local.patch(f"/api/v1/images/{pair['left']}", json={"excluded": False}).status_code == 204
-    assert study.store.excluded_ids() == set()
+    assert study.store.images.excluded_ids() == set()
 
 
 def test_undo_gives_the_pair_back_with_the_same_sides(local: Client, study: Study) -> None:
@@ -58,7 +58,7 @@ def test_undo_gives_the_pair_back_with_the_same_sides(local: Client, study: Stud
     replies = [local.post(f"/api/v1/comparisons/{name}/undo", json=undo) for _ in range(2)]
     assert [r.status_code for r in replies] == [200, 200]
     assert [r.json()["created"] for r in replies] == [True, False]
-    assert study.store.answer_count() == 0
+    assert study.store.answers.count() == 0
     [again] = local.lease(1)
     assert (again["id"], again["left"], again["right"]) == (pair["id"], pair["left"], pair["right"])
     assert local.answer(again, "equal").status_code == 201
@@ -153,8 +153,8 @@ def test_grades(local: Client, study: Study, teach: Teach) -> None:
     assert image not in [
         i["id"] for i in local.get("/api/v1/grading/next", params={"count": 50}).json()["images"]
     ]
-    assert [g.grade for g in study.store.grades() if g.effective] == [3]
-    newest = next(g.id for g in study.store.grades() if g.effective)
+    assert [g.grade for g in study.store.grades.log() if g.effective] == [3]
+    newest = next(g.id for g in study.store.grades.log() if g.effective)
     assert local.post(f"/api/v1/grades/{newest}/undo", json={"id": str(uuid.uuid4())}).status_code == 200
     assert len(local.get("/api/v1/grades").json()["grades"]) == 3
     assert local.get(f"/api/v1/grades/{newest}/neighbours").status_code == 409
@@ -189,7 +189,7 @@ def test_examples_are_few_and_the_same_for_everybody(team: Callable[[str], Clien
                 assert client.post("/api/v1/grades", json=body).status_code == 201
     assert all(some <= fixed[grade] for grade, some in enumerate(seen)), "grades given meanwhile add none"
     gone = min(fixed[0])
-    study.store.exclude_image(catalog.ids[gone], "ada", "blurred")
+    study.store.images.exclude(catalog.ids[gone], "ada", "blurred")
     shown = {id for examples in ask(kt).values() for id in examples[0]}
     assert server.public(gone) not in shown
     assert len(shown) <= 2
@@ -226,14 +226,14 @@ def test_what_random_pairs_alone_would_have_given(local: Client, study: Study, d
     assert local.get("/api/v1/progress").json()["accuracy"]["random"] == []
     rng = np.random.default_rng(0)
     index = random_pairs(40, N, taken=PairSet(N), rng=rng)
-    ids = study.store.add_pairs(
+    ids = study.store.pairs.add_all(
         [NewPair(int(i), int(j), 0, "random", "", 0.0, reserved=True) for i, j in index]
     )
     assert len(ids) == 40
-    for pair in study.store.lease_pairs("kt", 40, seconds=600, rng=rng):
+    for pair in study.store.pairs.lease("kt", 40, seconds=600, rng=rng):
         left, right = (drawn.severity[study.catalog.index_of(id)] for id in (pair.left, pair.right))
         answer = Answer.LEFT if left > right else Answer.RIGHT
-        study.store.add_comparison(NewComparison(pair.pair, "kt", answer, pair.left, pair.right))
+        study.store.answers.add(NewComparison(pair.pair, "kt", answer, pair.left, pair.right))
     study.fit()
     time.sleep(1.1)  # the document is kept for a second
     random = local.get("/api/v1/progress").json()["accuracy"]["random"]
@@ -252,7 +252,7 @@ def test_the_ranking_is_the_models(local: Client, study: Study, teach: Teach) ->
     assert np.allclose([row["low"] for row in rows][::-1], table["low"])
     scores = np.frombuffer(local.get("/api/v1/ranking/scores").content, dtype="<f4")
     assert np.allclose(scores, table["score"].to_numpy()[::-1], rtol=1e-4)
-    assert sum(row["comparisons"] for row in rows) == 2 * study.store.answer_count()
+    assert sum(row["comparisons"] for row in rows) == 2 * study.store.answers.count()
     graded = local.get("/api/v1/ranking", params={"grade": 3, "limit": 1000}).json()
     assert {row["grade"] for row in graded["images"]} == {"Mayo 3"}
     assert graded["total"] == int((study.known_grades() == 3).sum())
@@ -345,7 +345,7 @@ def test_export_and_backup(
         store=request.getfixturevalue("postgres_url") if store_url else "",
     )
     with Study.open(tmp_path / "restored") as copy:
-        assert copy.store.answer_count() == 3
+        assert copy.store.answers.count() == 3
     assert local.get("/api/v1/backups/none.steelyard.zip").status_code == 404
     for name in ("study.toml", "..%2Fstudy.toml", "%2e%2e%2fstudy.db", ".steelyard.zip"):
         assert local.get(f"/api/v1/backups/{name}").status_code in (404, 422), name
@@ -371,7 +371,7 @@ def test_a_token_can_do_what_the_page_can(local: Client, study: Study, enter: Ca
     assert program.get("/api/v1/me").json()["via"] == "token"
     [pair] = program.lease()
     assert program.answer(pair).status_code == 201
-    assert study.store.comparisons()[0].source == "api"
+    assert study.store.answers.log()[0].source == "api"
     assert program.get("/api/v1/annotators").status_code == 200
     assert local.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
     assert program.get("/api/v1/me").status_code == 401
@@ -402,10 +402,10 @@ def test_people_and_roles(team: Callable[[str], Client]) -> None:
 def test_the_audit_log_is_paged_from_its_end(local: Client, study: Study) -> None:
     """Every entry once, newest first, while others are written."""
     for k in range(50):
-        study.store.audit("kt", f"looked {k}")
-    everything = [entry.seq for entry in study.store.audit_log()][::-1]
+        study.store.audit.add("kt", f"looked {k}")
+    everything = [entry.seq for entry in study.store.audit.log()][::-1]
     page = local.get("/api/v1/audit?limit=20").json()
-    study.store.audit("mo", "came in between")
+    study.store.audit.add("mo", "came in between")
     seen = [entry["seq"] for entry in page["entries"]]
     while page["next"]:
         page = local.get("/api/v1/audit", params={"limit": 15, "cursor": page["next"]}).json()

@@ -10,7 +10,7 @@ import pytest
 from steelyard.study import Study
 from steelyard.web.asker import Asker
 
-QUESTIONS = ("open_pair_count", "answer_count", "free_pair_count")
+QUESTIONS = ("pairs.open_count", "answers.count", "pairs.free_count")
 
 
 def test_nobody_is_here_and_nothing_is_up(study: Study) -> None:
@@ -33,7 +33,8 @@ def test_pairs_that_come_up_between_two_questions_are_not_elsewhere(
 ) -> None:
     asker = Asker(study)
     asker.want("kt")
-    plain: Callable[..., Any] = getattr(study.store, question)
+    facet, name = question.split(".")
+    plain: Callable[..., Any] = getattr(getattr(study.store, facet), name)
     asked = 0
 
     def meanwhile(*args: Any) -> Any:
@@ -43,5 +44,5 @@ def test_pairs_that_come_up_between_two_questions_are_not_elsewhere(
             study.propose(30, strategy="random")  # as the thread does
         return plain(*args)
 
-    monkeypatch.setattr(study.store, question, meanwhile)
+    monkeypatch.setattr(getattr(study.store, facet), name, meanwhile)
     assert asker.state("kt", handed=0, answered=0) == "choosing"

@@ -99,7 +99,7 @@ def test_pictures_need_a_login(team: Team, study: Study) -> None:
 
 def test_a_forged_or_missing_csrf_token_changes_nothing(team: Team, study: Study) -> None:
     kt, mo = team("kt"), team("mo")
-    before = study.store.open_pair_count(), study.store.last_seq()
+    before = study.store.pairs.open_count(), study.store.answers.last_seq()
     for token in (None, "", "guess", mo.headers["x-csrf-token"], "ü"):
         headers = {} if token is None else {"X-CSRF-Token": token.encode()}
         forged = httpx.post(
@@ -109,7 +109,7 @@ def test_a_forged_or_missing_csrf_token_changes_nothing(team: Team, study: Study
             cookies={COOKIE: kt.cookies[COOKIE]},
         )
         assert (forged.status_code, forged.json()["code"]) == (403, "csrf")
-    assert (study.store.open_pair_count(), study.store.last_seq()) == before
+    assert (study.store.pairs.open_count(), study.store.answers.last_seq()) == before
 
 
 def test_another_sites_page_can_change_nothing(local: Client, study: Study) -> None:
@@ -127,7 +127,7 @@ def test_another_sites_page_can_change_nothing(local: Client, study: Study) -> N
         headers={"Content-Type": "text/plain", "X-CSRF-Token": ""},
     )
     assert form.status_code == 403
-    assert study.store.free_pair_count("you") == study.store.open_pair_count()
+    assert study.store.pairs.free_count("you") == study.store.pairs.open_count()
 
 
 def test_a_planted_session_is_not_taken_over(team: Team) -> None:
@@ -159,13 +159,13 @@ def test_the_store_keeps_no_secret(team: Team, study: Study) -> None:
     token = ada.post("/api/v1/tokens", json={"label": "t"}).json()["token"]
     ada.post("/api/v1/annotators/mo/password", json={"password": "correct horse battery"})
     kept = (
-        repr([vars_of(a) for a in study.store.annotators()])
-        + repr(study.store.tokens())
-        + repr(study.store.audit_log())
+        repr([vars_of(a) for a in study.store.people.all()])
+        + repr(study.store.people.tokens.all())
+        + repr(study.store.audit.log())
     )
     for secret in (token, ada.cookies[COOKIE], ada.server.secrets["ada"], "correct horse"):
         assert secret not in kept
-    mo = next(a for a in study.store.annotators() if a.name == "mo")
+    mo = next(a for a in study.store.people.all() if a.name == "mo")
     assert mo.password_hash is not None
     assert mo.password_hash.startswith("$argon2id$")
 
@@ -272,7 +272,7 @@ def test_a_stolen_lease_is_refused(team: Team, study: Study) -> None:
     [pair] = kt.lease()
     stolen = mo.answer(pair)
     assert stolen.status_code == 403
-    assert study.store.answer_count() == 0
+    assert study.store.answers.count() == 0
     assert kt.answer(pair).status_code == 201
 
 
@@ -285,8 +285,8 @@ def test_answers_about_other_images_or_sides_are_refused(local: Client, study: S
         422,
     )
     assert local.answer(first, exclude=[second["left"]]).status_code == 422
-    assert study.store.answer_count() == 0
-    assert study.store.excluded_ids() == set()
+    assert study.store.answers.count() == 0
+    assert study.store.images.excluded_ids() == set()
 
 
 def test_other_peoples_answers_cannot_be_undone_or_replaced(team: Team, study: Study) -> None:
@@ -299,7 +299,7 @@ def test_other_peoples_answers_cannot_be_undone_or_replaced(team: Team, study: S
     [other] = mo.lease()
     assert mo.answer(other, supersedes=name).status_code in (403, 404, 409, 422)
     assert mo.answer(other, id=name).status_code == 409
-    assert study.store.answer_count() == 1
+    assert study.store.answers.count() == 1
 
 
 # ---------------------------------------------------------------------- uploads

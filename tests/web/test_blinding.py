@@ -53,10 +53,10 @@ def named(drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     settings = {"page": {"grades": GRADES}, "ask": {"budget": 3.0, "start": "random"}, "name": "Colitis"}
     with Study.create(tmp_path / "colon", catalog, preset="features", **settings) as study:
         answer_truly(study, drawn, 60, "mo")
-        study.store.exclude_image(catalog.ids[4], "lea", f"{catalog.paths[4]} is blurred")
-        study.store.claim_trainer("trainer", 60)
+        study.store.images.exclude(catalog.ids[4], "lea", f"{catalog.paths[4]} is blurred")
+        study.store.models.trainer.claim("trainer", 60)
         said = f"{catalog.paths[5]} is damaged"
-        study.store.release_trainer("trainer", {"stage": "failed", "text": said, "log": [said]})
+        study.store.models.trainer.release("trainer", {"stage": "failed", "text": said, "log": [said]})
         yield study
 
 
@@ -265,7 +265,7 @@ def test_no_refusal_tells_an_annotator_anything(clinic: Server, enter: Callable[
 
 def test_an_unreadable_model_tells_an_annotator_nothing(clinic: Server, enter: Callable[..., Client]) -> None:
     study, kt = clinic.study, enter(clinic, "kt")
-    newest = study.store.newest_model()
+    newest = study.store.models.newest()
     assert newest is not None
     for file in (study.folder / newest.path).iterdir():
         file.write_bytes(b"not a model")
@@ -332,7 +332,7 @@ def test_grading_reading_and_undoing_rebuilds_nothing(clinic: Server, enter: Cal
     assert learnt == {}
     for image in handed:
         attack(image)
-    standing = {g.image for g in study.store.grades() if g.effective and g.annotator == "kt"}
+    standing = {g.image for g in study.store.grades.log() if g.effective and g.annotator == "kt"}
     assert {clinic.content(image) for image in learnt} <= standing
     assert len(learnt) == len(handed), "what was promised is shown"
     for reply in learnt.values():
@@ -406,9 +406,9 @@ def test_a_name_is_the_studys_own(clinic: Server, named: Study, tmp_path: Path) 
         assert ids.row(wrong) is None
     with Study.create(tmp_path / "twin", catalog, preset="features") as twin:
         assert not {ImageIds(twin).at(row) for row in range(N)} & {ids.at(row) for row in range(N)}
-    secret = named.store.setting("image key")
+    secret = named.store.settings.get("image key")
     assert len(bytes.fromhex(secret)) == 32
-    assert secret not in json.dumps([entry.detail for entry in named.store.audit_log()])
+    assert secret not in json.dumps([entry.detail for entry in named.store.audit.log()])
 
 
 def test_names_survive_a_catalog_that_is_overwritten_while_it_is_served(named: Study) -> None:
@@ -425,7 +425,7 @@ def test_names_survive_a_catalog_that_is_overwritten_while_it_is_served(named: S
 
 
 def test_the_secret_is_nowhere_to_be_read(clinic: Server, enter: Callable[..., Client]) -> None:
-    secret = clinic.study.store.setting("image key")
+    secret = clinic.study.store.settings.get("image key")
     ada = enter(clinic, "ada")
     paths = [path for method, path in routes(clinic.app) if method == "GET" and "{" not in path]
     for path in [*paths, *(f"/api/v1/export?format={kind}" for kind in ("csv", "json", "labelstudio"))]:
@@ -457,7 +457,7 @@ def test_answers_that_wait_since_0_1_are_taken_for_two_weeks(
 
     first, second = map(old, kt.lease(2))
     assert kt.answer(first, "cannot judge", exclude=[first["left"]]).status_code == 201
-    assert earlier.store.excluded_ids() >= {first["left"]}
+    assert earlier.store.images.excluded_ids() >= {first["left"]}
     name, body = new(), {"image": earlier.catalog.ids[0], "grade": 0}
     assert kt.post("/api/v1/grades", json={"id": name, **body}).status_code == 201
     assert kt.get(f"/api/v1/grades/{name}/neighbours").status_code == 403, "nothing that gives data"
@@ -552,7 +552,7 @@ def test_a_browser_that_worked_with_0_1_goes_on(
     who = page.evaluate("() => JSON.parse(document.getElementById('page-data').textContent)")
     name, scope = new(), f"{who['study']}.{who['annotator']}"
     leased = next(
-        pair for pair in earlier.store.lease_pairs(who["annotator"], 6, seconds=900, rng=np.random.default_rng())
+        pair for pair in earlier.store.pairs.lease(who["annotator"], 6, seconds=900, rng=np.random.default_rng())
         if (pair.left, pair.right) == (left, right)
     )  # fmt: skip
     body = {"id": name, "pair": leased.pair, "left": left, "right": right, "answer": "left"}
@@ -564,7 +564,7 @@ def test_a_browser_that_worked_with_0_1_goes_on(
     )
     user.compare()
     user.saved()
-    assert earlier.store.comparison(name).left == left
+    assert earlier.store.answers.get(name).left == left
     page.keyboard.press("z")
     page.wait_for_function("() => document.querySelector('#live').textContent.startsWith('Nothing to undo')")
     assert page.evaluate(f"() => localStorage.getItem('steelyard.undo.{scope}')") is None

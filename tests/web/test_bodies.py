@@ -167,7 +167,7 @@ def test_the_sender_is_looked_up_once_a_request(people: People, monkeypatch: pyt
     kt = people("kt")
     web = kt.server.app.state.web
     looked: list[str] = []
-    plain = web.store.session
+    plain = web.store.people.sessions.find
 
     def counted(token: str, **more: Any) -> Any:
         looked.append(token)
@@ -175,7 +175,7 @@ def test_the_sender_is_looked_up_once_a_request(people: People, monkeypatch: pyt
 
     monkeypatch.setattr(auth, "REMEMBER_SECONDS", -1.0)
     web.accounts.forget()
-    monkeypatch.setattr(web.store, "session", counted)
+    monkeypatch.setattr(web.store.people.sessions, "find", counted)
     assert kt.post("/api/v1/pairs/lease", json={"count": 1}).status_code == 200
     assert len(looked) == 1
 

@@ -32,13 +32,13 @@ def test_pairs_are_chosen_with_the_model_and_put_up_by_the_asker(
     first = chooser.draft(5)
     assert first is not None
     assert {pair.strategy for pair in first} == {"random"}
-    assert len(study.store.pairs()) == 0  # choosing writes nothing
+    assert len(study.store.pairs.all()) == 0  # choosing writes nothing
     teach(study, 30)
-    last = study.store.pair_columns().id[-1]
+    last = study.store.pairs.columns().id[-1]
     asker = Asker(study, chooser.draft)
     asker.want("kt")
     made = asker.top_up()
-    new = [pair for pair in study.store.pairs() if pair.id > last]
+    new = [pair for pair in study.store.pairs.all() if pair.id > last]
     assert len(new) == made > 10
     assert {pair.strategy for pair in new} == {"epig", "random"}  # a tenth is random and held back
     assert all(pair.reason for pair in new)
@@ -47,7 +47,7 @@ def test_pairs_are_chosen_with_the_model_and_put_up_by_the_asker(
 def test_a_changed_configuration_is_used(study: Study, chooser: Chooser) -> None:
     first = chooser.draft(2)
     assert first is not None
-    study.store.add_pairs(first)
+    study.store.pairs.add_all(first)
     ask = replace(study.config.ask, start="spread")
     replace(study.config, ask=ask).save(study.folder / "study.toml")
     assert chooser.draft(2) is None  # the trainer brings spread ones; two are up to go on with
@@ -73,7 +73,7 @@ def test_a_killed_process_is_said_and_replaced(study: Study, chooser: Chooser) -
 
 def test_what_went_wrong_is_told(study: Study, teach: Teach, chooser: Chooser) -> None:
     teach(study, 12)
-    model = study.store.newest_model()
+    model = study.store.models.newest()
     assert model is not None
     (study.folder / model.path / "posterior.safetensors").write_bytes(b"no")
     with pytest.raises(StudyError, match="train again with: steelyard train"):

@@ -22,7 +22,7 @@ Open = Callable[..., "Window"]
 def counted(study: Study) -> list[tuple[str, str, str]]:
     """The answers that count: left, right, answer, as the page names them; every pair at most once."""
     name = ImageIds(study).public
-    rows = [c for c in study.store.comparisons() if c.effective]
+    rows = [c for c in study.store.answers.log() if c.effective]
     assert max(Counter(c.pair for c in rows).values(), default=1) == 1
     return [(name(c.left), name(c.right), c.answer.value) for c in rows if c.answer]
 
@@ -41,10 +41,10 @@ def test_thirty_pairs_by_keys(study: Study, serve: Serve, window: Open) -> None:
     assert user.page.locator("#overlay").is_hidden()
     user.saved()
     assert counted(study) == expected
-    rows = study.store.comparisons()
+    rows = study.store.answers.log()
     assert all(c.shown_at and c.shown_at <= c.answered_at and c.source == "page" for c in rows)
     assert user.page.locator("#pace").inner_text().startswith("30 of 120")
-    first = [(pair.first, pair.second) for pair in (study.store.pair(c.pair) for c in rows)]
+    first = [(pair.first, pair.second) for pair in (study.store.pairs.get(c.pair) for c in rows)]
     kept = sum((c.left, c.right) == order for c, order in zip(rows, first, strict=True))
     assert 3 <= kept <= 27, "sides are random"
 
@@ -90,7 +90,7 @@ def test_undo_several_steps_shows_the_old_answer(
     user.press("ArrowLeft")
     user.saved()
     assert counted(study) == [(*shown[0], "left"), (*shown[1], "left")]
-    assert sum(c.withdrawn for c in study.store.comparisons()) == 2
+    assert sum(c.withdrawn for c in study.store.answers.log()) == 2
     assert user.pair() == shown[2], "what was undone first comes back next"
 
 
@@ -112,15 +112,15 @@ def test_cannot_judge_asks_why_and_may_exclude(
     assert page.locator("#why").is_hidden()
     user.pair()
     user.saved()
-    [row] = study.store.comparisons()
+    [row] = study.store.answers.log()
     assert (row.answer.value if row.answer else None, row.note) == ("cannot judge", "blurred")
-    assert study.store.excluded_ids() == {user.server.content(right)}
+    assert study.store.images.excluded_ids() == {user.server.content(right)}
     page.wait_for_timeout(50)
     page.keyboard.press(" ")
     page.keyboard.press(" ")
     user.pair()
     user.saved()
-    assert [c.note for c in study.store.comparisons()] == ["blurred", ""]
+    assert [c.note for c in study.store.answers.log()] == ["blurred", ""]
 
 
 def test_a_reload_in_the_middle_loses_nothing(
@@ -218,7 +218,7 @@ def test_two_people_never_get_the_same_pair(
             user.press("ArrowLeft")
     for user in people.values():
         user.saved()
-    rows = study.store.comparisons()
+    rows = study.store.answers.log()
     assert Counter(c.annotator for c in rows) == {"kt": 5, "mo": 5}
     assert len({c.pair for c in rows}) == 10
 
@@ -366,7 +366,7 @@ def test_a_session_that_ended_keeps_the_answers(
     user.page.goto(server.link("kt"))
     user.page.wait_for_url("**/compare")
     first = user.pair()
-    study.store.end_sessions("kt")
+    study.store.people.sessions.end_all("kt")
     server.app.state.web.accounts.forget()
     user.press("ArrowLeft")
     user.page.wait_for_function("() => document.querySelector('#saved').dataset.state === 'stuck'")

@@ -43,8 +43,14 @@ def test_alive_is_alive_whoever_asks_and_whatever_is_broken(
 ) -> None:
     stranger = people("")
     web = stranger.server.app.state.web
-    for name in ("probe", "session", "answer_count", "trainer_state"):
-        monkeypatch.setattr(web.store, name, away)
+    store = web.store
+    for whose, name in (
+        (store, "probe"),
+        (store.people.sessions, "find"),
+        (store.answers, "count"),
+        (store.models.trainer, "state"),
+    ):
+        monkeypatch.setattr(whose, name, away)
     for headers in ({}, {"Host": "10.1.2.3"}, {"X-Forwarded-For": "10.9.9.9"}, {"Authorization": "Bearer x"}):
         reply = stranger.get("/healthz", headers=headers)
         assert (reply.status_code, reply.text) == (200, "ok\n")
@@ -86,7 +92,7 @@ def test_many_probes_are_one_question(
 
 def test_a_store_that_cannot_be_written_is_not_ready(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     study.store.probe()
-    if not study.store._sqlite:
+    if not study.store.database.sqlite:
         return
     monkeypatch.setattr(database, "LEAST_FREE", 1 << 60)
     with pytest.raises(UnavailableError, match="full"):
@@ -96,10 +102,10 @@ def test_a_store_that_cannot_be_written_is_not_ready(study: Study, monkeypatch: 
     def frozen(connection: Any) -> None:
         raise sa.exc.OperationalError("BEGIN", {}, __import__("sqlite3").OperationalError("attempt to write a readonly database"))  # fmt: skip
 
-    sa.event.listen(study.store._engine, "begin", frozen)
+    sa.event.listen(study.store.database.engine, "begin", frozen)
     with pytest.raises(StoreError, match="read-only"):
         study.store.probe()
-    sa.event.remove(study.store._engine, "begin", frozen)
+    sa.event.remove(study.store.database.engine, "begin", frozen)
     study.store.probe()
 
 
@@ -142,7 +148,7 @@ def test_metrics_count_requests_by_template_and_tell_how_the_study_stands(
         assert secret not in reply.text
 
     web = kt.server.app.state.web
-    monkeypatch.setattr(web.store, "answer_count", away)
+    monkeypatch.setattr(web.store.answers, "count", away)
     assert kt.get("/api/v1/study").status_code == 503
     broken = numbers(stranger.get("/metrics").text)
     assert broken[("steelyard_store_up", ())] == 0
@@ -152,7 +158,7 @@ def test_metrics_count_requests_by_template_and_tell_how_the_study_stands(
 def test_a_lease_that_is_not_renewed_grows_old(people: Callable[[str], Client]) -> None:
     stranger = people("")
     store = stranger.server.app.state.web.store
-    assert store.claim_trainer("host:1:abc", 60, now=time.time() - 20)
+    assert store.models.trainer.claim("host:1:abc", 60, now=time.time() - 20)
     found = numbers(stranger.get("/metrics").text)
     assert found[("steelyard_trainer_busy", ())] == 1
     assert 19 < found[("steelyard_trainer_lease_age_seconds", ())] < 60

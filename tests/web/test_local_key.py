@@ -50,7 +50,7 @@ def test_without_the_key_nothing_opens(study: Study, serve: Serve) -> None:
         assert (
             stranger.get("/api/v1/me", headers={"Authorization": f"Bearer {server.key}"}).status_code == 401
         )
-    assert study.store.tokens() == []
+    assert study.store.people.tokens.all() == []
 
 
 def test_the_key_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(study: Study, serve: Serve) -> None:
@@ -118,8 +118,8 @@ def test_what_was_made_without_signing_in_is_worth_nothing_where_people_sign_in(
 def test_a_token_that_0_1_made_stays_in_its_mode(study: Study, serve: Serve) -> None:
     """The migration takes tokens of “you” for local ones, all others for those of people who sign in."""
     for name in ("you", "ada"):
-        study.store.add_annotator(name, role="admin")
-        study.store.add_token(digest(name), name, "0.1", mode="local" if name == "you" else "login")
+        study.store.people.add(name, role="admin")
+        study.store.people.tokens.add(digest(name), name, "0.1", mode="local" if name == "you" else "login")
     servers = {"local": serve(study), "login": serve(study, access=Access(login=True))}
     seen = {
         (mode, name): httpx.get(
@@ -139,8 +139,8 @@ def test_a_token_that_0_1_made_stays_in_its_mode(study: Study, serve: Serve) -> 
 def test_a_deactivated_you_is_still_the_owner_of_this_machine(
     study: Study, serve: Serve, enter: Enter
 ) -> None:
-    study.store.add_annotator("you")
-    study.store.set_annotator("you", active=False)
+    study.store.people.add("you")
+    study.store.people.update("you", active=False)
     assert enter(serve(study)).get("/admin").status_code == 200
 
 
@@ -202,15 +202,15 @@ def test_answers_given_while_the_session_ended_wait_for_the_link(
     page = user.compare()
     user.press("ArrowLeft")
     user.saved()
-    study.store.end_sessions("you")
+    study.store.people.sessions.end_all("you")
     server.app.state.web.accounts.forget()
     user.press("ArrowRight")
     page.wait_for_function("() => document.querySelector('#saved').dataset.state === 'stuck'")
-    assert study.store.answer_count() == 1
+    assert study.store.answers.count() == 1
     page.goto(f"{server.url}/login#key={server.key}")
     page.wait_for_url("**/compare")
     user.saved()
-    assert study.store.answer_count() == 2
+    assert study.store.answers.count() == 2
     user.errors[:] = [error for error in user.errors if "401" not in error]
 
 

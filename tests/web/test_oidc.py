@@ -39,9 +39,9 @@ def settings(provider: Provider) -> ProviderSettings:
 def clinic(make_study: Callable[..., Study], serve: Serve, settings: ProviderSettings) -> Server:
     """A server whose people sign on elsewhere: kt (annotator) was added, ada is admin with a password."""
     study = make_study()
-    study.store.add_annotator("kt")
-    study.store.add_annotator("ada", role="admin", password_hash="x")
-    study.store.add_annotator("admin", role="admin")
+    study.store.people.add("kt")
+    study.store.people.add("ada", role="admin", password_hash="x")
+    study.store.people.add("admin", role="admin")
     return serve(study, access=Access(login=True, provider=settings))
 
 
@@ -66,7 +66,7 @@ def test_somebody_signs_on(clinic: Server, provider: Provider) -> None:
         me = browser.get(f"{clinic.url}/api/v1/me").json()
         assert (me["name"], me["role"], me["via"]) == ("kt", "annotator", "session")
     assert provider.exchanged[0]["code_verifier"]
-    assert clinic.study.store.annotator("kt").subject == f"{provider.url}|1"
+    assert clinic.study.store.people.get("kt").subject == f"{provider.url}|1"
     assert SECRET not in repr(clinic.app.state.web.accounts.access)
 
 
@@ -136,8 +136,8 @@ def test_a_name_alone_takes_over_no_account(clinic: Server, provider: Provider) 
         assert sign_on(clinic, provider, sub="3", preferred_username=name).status_code == 403, name
     renamed = sign_on(clinic, provider, sub="1", preferred_username="kim")
     assert renamed.status_code == 303
-    assert {a.name for a in clinic.study.store.annotators()} == {"kt", "ada", "admin"}
-    clinic.study.store.set_annotator("kt", active=False)
+    assert {a.name for a in clinic.study.store.people.all()} == {"kt", "ada", "admin"}
+    clinic.study.store.people.update("kt", active=False)
     assert sign_on(clinic, provider, sub="1").status_code == 403
 
 
@@ -154,7 +154,7 @@ def test_people_and_roles_come_from_the_provider_by_choice(
         ("it", "admin"),
     ):
         assert sign_on(server, provider, preferred_username="new", groups=groups).status_code == 303
-        assert study.store.annotator("new").role == role
+        assert study.store.people.get("new").role == role
 
 
 def test_an_email_counts_when_it_was_verified(

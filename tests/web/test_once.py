@@ -34,14 +34,14 @@ def prepared(make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Asker, "choose", lambda self: 0)
     study = make_study("prepared")
     store = study.store
-    store.set_setting("image key", "5e" * 32)
-    store.add_annotator("mo", link_hash=digest("mo"))
-    store.add_token(digest("a token"), "mo", "script of mo")
-    store.add_pairs([NewPair(k, k + 1, 0, "random", "") for k in range(0, 20, 2)])
-    first, *_ = store.lease_pairs(WHO, 4, seconds=9000, rng=np.random.default_rng(0))
-    store.add_comparison(NewComparison(first.pair, WHO, Answer.LEFT, first.left, first.right, id=ANSWER))
-    store.lease_images(WHO, [0, 3, 6], 3, most=8)
-    store.add_grade(NewGrade(study.catalog.ids[3], WHO, 1, id=GRADE))
+    store.settings.set("image key", "5e" * 32)
+    store.people.add("mo", link_hash=digest("mo"))
+    store.people.tokens.add(digest("a token"), "mo", "script of mo")
+    store.pairs.add_all([NewPair(k, k + 1, 0, "random", "") for k in range(0, 20, 2)])
+    first, *_ = store.pairs.lease(WHO, 4, seconds=9000, rng=np.random.default_rng(0))
+    store.answers.add(NewComparison(first.pair, WHO, Answer.LEFT, first.left, first.right, id=ANSWER))
+    store.grades.lease(WHO, [0, 3, 6], 3, most=8)
+    store.grades.add(NewGrade(study.catalog.ids[3], WHO, 1, id=GRADE))
     study.close()
     return study.folder
 
@@ -105,11 +105,11 @@ class Lost(BusyError):
 def losing(server: Server, after: int) -> Iterator[list[int]]:
     """Let the store fail right after its k-th commit; gives how many commits there were."""
     store, commits = server.study.store, [0]
-    writing = store._writing
+    writing = store.database.writing
 
     @contextmanager
     def failing() -> Iterator[Any]:
-        nested = getattr(store._running, "connection", None) is not None
+        nested = getattr(store.database._running, "connection", None) is not None
         with writing() as connection:
             yield connection
         if not nested:
@@ -117,18 +117,18 @@ def losing(server: Server, after: int) -> Iterator[list[int]]:
             if commits[0] == after:
                 raise Lost("the line went dead after the commit")
 
-    store._writing = failing  # type: ignore[method-assign]
+    store.database.writing = failing  # type: ignore[method-assign]
     try:
         yield commits
     finally:
-        del store._writing  # type: ignore[attr-defined]
+        del store.database.writing  # type: ignore[attr-defined]
 
 
 def kept(study: Study) -> dict[str, Any]:
     """Everything that is stored, without times, secrets and what chance decides."""
     found: dict[str, Any] = {"study.toml": (study.folder / "study.toml").read_text(encoding="utf-8")}
     found["backups"] = len(list((study.folder / "backups").glob("*.zip")))
-    with study.store._reading() as connection:
+    with study.store.database.reading() as connection:
         for table in schema.metadata.sorted_tables:
             if table.name in ("sessions", "changes", "settings"):
                 continue

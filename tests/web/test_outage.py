@@ -35,7 +35,7 @@ MakeStudy = Callable[..., Study]
 def counted(study: Study) -> list[tuple[str, str, str]]:
     """The answers that count: left, right, answer, as the page names them; every pair at most once."""
     name = ImageIds(study).public
-    rows = [c for c in study.store.comparisons() if c.effective]
+    rows = [c for c in study.store.answers.log() if c.effective]
     assert max(Counter(c.pair for c in rows).values(), default=1) == 1
     return [(name(c.left), name(c.right), c.answer.value) for c in rows if c.answer]
 
@@ -144,7 +144,7 @@ class Cramped:
     """A SQLite that may not write, where no disk of its own can be mounted."""
 
     def __init__(self, study: Study) -> None:
-        self._engine = study.store._engine
+        self._engine = study.store.database.engine
 
     def fill(self, _: object) -> None:
         sa.event.listen(self._engine, "begin", self._limit)
@@ -161,7 +161,7 @@ class Cramped:
 def refuse(user: Window, study: Study, monkeypatch: pytest.MonkeyPatch, which: Callable[[int], bool]) -> None:
     """Let the store refuse some answers, by the order of their first arrival."""
     seen: list[str] = []
-    plain = study.store.add_comparison
+    plain = study.store.answers.add
 
     def picky(new: Any, **how: Any) -> Any:
         if new.id not in seen:
@@ -170,7 +170,7 @@ def refuse(user: Window, study: Study, monkeypatch: pytest.MonkeyPatch, which: C
             raise NotHandedOutError("this pair was never handed to you")
         return plain(new, **how)
 
-    monkeypatch.setattr(study.store, "add_comparison", picky)
+    monkeypatch.setattr(study.store.answers, "add", picky)
 
 
 def test_what_is_refused_is_kept_and_the_others_go_on(
@@ -286,7 +286,7 @@ def test_an_undo_of_a_refused_answer_stays_with_it(
     page.locator("#stuck-list").get_by_text("Send again").click()
     user.saved()
     assert len(sent) == 1
-    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.comparisons()] == [
+    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.answers.log()] == [
         "left",
         "withdrawn",
     ]
@@ -326,13 +326,13 @@ def test_what_cannot_be_read_or_is_unknown_is_kept_and_shown(
 def test_entries_of_version_0_1_are_sent(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     """As 0.1 wrote them: the same key, the same JSON, an answer and the undo of another."""
     study = make_study()
-    study.store.set_setting("content ids until", time.time() + 1000)  # as in a study that 0.1 made
+    study.store.settings.set("content ids until", time.time() + 1000)  # as in a study that 0.1 made
     user = window(serve(study))
     page = user.compare()
     user.press("ArrowLeft")
     user.saved()
-    [given] = study.store.comparisons()
-    pair = study.store.lease_pairs("you", 6, seconds=600, rng=np.random.default_rng(0))[0]
+    [given] = study.store.answers.log()
+    pair = study.store.pairs.lease("you", 6, seconds=600, rng=np.random.default_rng(0))[0]
     old = [
         {"kind": "undo", "of": given.id, "id": "7b8e1c52-5a60-4a8e-9c1f-000000000001", "pair": given.pair},
         {"kind": "comparison", "body": {
@@ -456,13 +456,13 @@ def test_answers_never_go_out_under_somebody_elses_name(
     state(user, "stuck")
     user.page.locator("#saved").click()
     assert "mo is signed in now" in user.page.locator("#stuck").inner_text()
-    assert study.store.comparisons() == []
+    assert study.store.answers.log() == []
     other.goto(server.link("kt"))
     other.wait_for_url("**/compare")
     user.page.locator("#stuck-retry").click()
     user.saved()
     assert counted(study) == [given]
-    assert study.store.comparisons()[0].annotator == "kt"
+    assert study.store.answers.log()[0].annotator == "kt"
     forgive(user)
 
 
@@ -488,12 +488,12 @@ def test_entries_of_somebody_whose_name_begins_alike_are_not_touched(
         "() => Object.keys(localStorage).filter((k) => k.startsWith('steelyard.queue')).length < 2"
     )
     state(user, "saved")
-    assert [(c.annotator, c.answer.value) for c in study.store.comparisons() if c.answer] == [("kt", "right")]
+    assert [(c.annotator, c.answer.value) for c in study.store.answers.log() if c.answer] == [("kt", "right")]
     assert entries(user) == [waiting]
     user.page.goto(server.link("kt.b"))
     user.page.wait_for_url("**/compare")
     user.saved()
-    assert {c.annotator for c in study.store.comparisons()} == {"kt", "kt.b"}
+    assert {c.annotator for c in study.store.answers.log()} == {"kt", "kt.b"}
     assert entries(user) == []
     forgive(user)
 
@@ -525,7 +525,7 @@ def test_an_undo_of_a_refused_answer_survives_a_full_storage(
     page.locator("#saved").click()
     page.locator("#stuck-list").get_by_text("Send again").click()
     user.saved()
-    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.comparisons()] == [
+    assert [(c.answer.value if c.answer else "withdrawn") for c in study.store.answers.log()] == [
         "left",
         "withdrawn",
     ]
@@ -562,7 +562,7 @@ def test_needs_you_looks_calm(
     study = make_study()
     user = window(serve(study))
     page = user.compare()
-    plain = study.store.add_comparison
+    plain = study.store.answers.add
     reasons = iter([NotHandedOutError("this pair was never handed to you"), None,
                     ConflictError("you answered this pair before; undo that answer first")])  # fmt: skip
 
@@ -572,7 +572,7 @@ def test_needs_you_looks_calm(
             raise reason
         return plain(new, **how)
 
-    monkeypatch.setattr(study.store, "add_comparison", picky)
+    monkeypatch.setattr(study.store.answers, "add", picky)
     for key in ("ArrowLeft", "ArrowRight", "ArrowDown"):
         user.press(key)
     page.wait_for_function(

@@ -194,9 +194,9 @@ def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
 
     def counted() -> list[tuple[str, int | None]]:
         content = user.server.content
-        assert {g.image for g in study.store.grades()} <= {content(image) for image, _ in given}
+        assert {g.image for g in study.store.grades.log()} <= {content(image) for image, _ in given}
         names = {content(image): image for image, _ in given}
-        return [(names[g.image], g.grade) for g in study.store.grades() if g.effective]
+        return [(names[g.image], g.grade) for g in study.store.grades.log() if g.effective]
 
     for key in "0213":
         settle(user, "grade")
@@ -242,7 +242,7 @@ def test_skipped_images_come_again(make_study: Callable[..., Study], serve: Serv
             f"() => (document.querySelector('.stage img.now')?.dataset.image ?? '{seen[-1]}') !== '{seen[-1]}'"
         )
     assert len(set(seen)) <= 8
-    assert len(study.store.images_to_grade("you")) <= 8
+    assert len(study.store.grades.outstanding("you")) <= 8
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -287,7 +287,7 @@ def test_examples_of_each_grade(
     page.keyboard.press("2")
     page.keyboard.press("Escape")
     page.wait_for_timeout(100)
-    assert study.store.grades() == [], "keys mean nothing while examples are open"
+    assert study.store.grades.log() == [], "keys mean nothing while examples are open"
 
 
 def test_grading_without_examples(serve: Serve, window: Open, pictures: Path, tmp_path: Path) -> None:
@@ -596,7 +596,7 @@ def test_the_whole_flow_on_postgresql(
     user.press("z")
     user.press("ArrowDown")
     user.saved()
-    assert study.store.answer_count() == 26
+    assert study.store.answers.count() == 26
     for name in PAGES[1:5]:
         user.open(f"/{name}")
         settle(user, name)

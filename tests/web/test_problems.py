@@ -95,7 +95,7 @@ def test_nobody_but_an_admin_is_told_where_things_are(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(web.store, "lease_pairs", fails)
+    monkeypatch.setattr(web.store.pairs, "lease", fails)
     for who in (kt, lea):
         reply = who.post("/api/v1/pairs/lease", json={"count": 1})
         assert reply.status_code == status
@@ -128,7 +128,7 @@ def test_a_page_that_fails_says_so_and_gives_the_number(
     def fails(*_: object, **__: object) -> None:
         raise UnavailableError("cannot be reached", place=PLACE)
 
-    monkeypatch.setattr(kt.server.app.state.web.store, "answer_count", fails)
+    monkeypatch.setattr(kt.server.app.state.web.store.answers, "count", fails)
     reply = kt.get("/compare")
     assert reply.status_code == 503
     assert "retry-after" in reply.headers
@@ -145,7 +145,7 @@ def test_even_an_unforeseen_error_carries_every_header(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(kt.server.app.state.web.store, "answer_count", fails)
+    monkeypatch.setattr(kt.server.app.state.web.store.answers, "count", fails)
     for path in ("/compare", "/api/v1/study"):
         reply = kt.get(path)
         assert reply.status_code == 500
@@ -164,7 +164,7 @@ def test_a_lookup_that_fails_does_not_sign_anybody_out(
         raise UnavailableError("cannot be reached", place=PLACE)
 
     web.accounts.forget()
-    monkeypatch.setattr(web.store, "session", fails)
+    monkeypatch.setattr(web.store.people.sessions, "find", fails)
     assert kt.get("/api/v1/me").status_code == 503
     assert kt.post("/api/v1/pairs/lease", json={}).status_code == 503
 

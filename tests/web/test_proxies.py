@@ -96,22 +96,22 @@ def test_a_forged_address_brings_no_more_guesses(study: Study, serve: Serve) -> 
     server = serve(study, {"ada": "admin"})
     codes = [guess(server, k, f"203.0.113.{k}") for k in range(12)]
     assert codes == [401] * 10 + [429] * 2
-    logged = {e.detail["address"] for e in study.store.audit_log() if e.action == "sign-in refused"}
+    logged = {e.detail["address"] for e in study.store.audit.log() if e.action == "sign-in refused"}
     assert logged == {"127.0.0.1"}
 
 
 def test_behind_a_named_proxy_each_address_counts_by_itself(study: Study, serve: Serve) -> None:
-    study.store.add_annotator("ada")
+    study.store.people.add("ada")
     server = serve(study, access=Access(login=True, proxies=HERE))
     for k in range(9):
         guess(server, k, "203.0.113.1")
     assert guess(server, 9, "203.0.113.2") == 401
-    logged = {e.detail["address"] for e in study.store.audit_log() if e.action == "sign-in refused"}
+    logged = {e.detail["address"] for e in study.store.audit.log() if e.action == "sign-in refused"}
     assert logged == {"203.0.113.1", "203.0.113.2"}
 
 
 def test_cookies_are_secure_where_the_proxy_speaks_tls(study: Study, serve: Serve) -> None:
-    study.store.add_annotator("ada", link_hash=digest("link"))
+    study.store.people.add("ada", link_hash=digest("link"))
     for proxies, secure in ((HERE, True), (ELSEWHERE, False)):
         server = serve(study, access=Access(login=True, proxies=proxies))
         reply = httpx.post(
@@ -124,7 +124,7 @@ def test_cookies_are_secure_where_the_proxy_speaks_tls(study: Study, serve: Serv
 
 
 def test_the_proxy_says_who_it_is(study: Study, serve: Serve) -> None:
-    study.store.add_annotator("lea", role="lead")
+    study.store.people.add("lea", role="lead")
     server = serve(study, access=Access(login=True, proxies=HERE, header="X-Remote-User"))
     with httpx.Client(base_url=server.url, headers={"X-Remote-User": "lea"}) as lea:
         me = lea.get("/api/v1/me").json()
@@ -135,13 +135,13 @@ def test_the_proxy_says_who_it_is(study: Study, serve: Serve) -> None:
         assert changed.status_code == 200
         evil = {"X-CSRF-Token": me["csrf"], "Origin": "https://evil.example"}
         assert lea.post("/api/v1/pairs/lease", json={}, headers=evil).status_code == 403
-        study.store.set_annotator("lea", active=False)
+        study.store.people.update("lea", active=False)
         server.app.state.web.accounts.forget()
         assert lea.get("/api/v1/me").status_code == 403
 
 
 def test_nobody_but_the_proxy_says_who_it_is(study: Study, serve: Serve) -> None:
-    study.store.add_annotator("ada", role="admin")
+    study.store.people.add("ada", role="admin")
     for access in (
         Access(login=True, proxies=ELSEWHERE, header="X-Remote-User"),
         Access(login=True, header="X-Remote-User"),
@@ -163,7 +163,7 @@ def test_who_is_unknown_is_refused_or_becomes_an_annotator(study: Study, serve: 
     header = {"X-Remote-User": "new"}
     refused = httpx.get(f"{strict.url}/api/v1/me", headers=header)
     assert (refused.status_code, refused.json()["code"]) == (403, "unknown")
-    assert study.store.annotators() == []
+    assert study.store.people.all() == []
     made = httpx.get(f"{kind.url}/api/v1/me", headers=header).json()
     assert (made["name"], made["role"]) == ("new", "annotator")
     for odd in (b"a\tb", b"x" * 101, b"\xff\xfe"):
@@ -172,7 +172,7 @@ def test_who_is_unknown_is_refused_or_becomes_an_annotator(study: Study, serve: 
         )
     twice = httpx.get(f"{kind.url}/api/v1/me", headers=[("X-Remote-User", "new"), ("X-Remote-User", "ada")])
     assert twice.status_code == 403
-    assert [a.name for a in study.store.annotators()] == ["new"]
+    assert [a.name for a in study.store.people.all()] == ["new"]
     said = httpx.get(f"{kind.url}/api/v1/me", headers={"X-Remote-User": "Jürgen".encode()}).json()
     assert said["name"] == "Jürgen"
 

@@ -29,7 +29,7 @@ def handed(study: Study, people: int, each: int) -> list[NewComparison]:
     return [
         NewComparison(p.pair, f"p{k}", Answer.LEFT, p.left, p.right)
         for k in range(people)
-        for p in study.store.lease_pairs(f"p{k}", each, seconds=60, rng=np.random.default_rng(k))
+        for p in study.store.pairs.lease(f"p{k}", each, seconds=60, rng=np.random.default_rng(k))
     ]
 
 
@@ -39,20 +39,20 @@ def test_a_crowd_is_recorded_exactly_once_in_few_transactions(
     answers = handed(study, people=8, each=6)
     scribe = Scribe(study.store)
     transactions: list[int] = []
-    plain = study.store.add_comparisons
+    plain = study.store.answers.add_all
 
     def counted(new, **how):  # type: ignore[no-untyped-def]
         transactions.append(len(new))
         return plain(new, **how)
 
-    monkeypatch.setattr(study.store, "add_comparisons", counted)
+    monkeypatch.setattr(study.store.answers, "add_all", counted)
     with ThreadPoolExecutor(16) as crowd:
         first = list(crowd.map(scribe.add, answers))
         again = list(crowd.map(scribe.add, answers))
     assert sum(r.created for r in first) == 48
     assert not any(r.created for r in again)
     assert [r.seq for r in first] == [r.seq for r in again]
-    assert study.store.answer_count() == 48
+    assert study.store.answers.count() == 48
     assert max(transactions) > 1
     assert study.store.check() == []
 
@@ -79,7 +79,7 @@ def test_a_bad_answer_fails_alone(study: Study) -> None:
     with ThreadPoolExecutor(15) as crowd:
         found = list(crowd.map(partial(attempt, scribe), [stolen, twice, wrong, *good]))
     assert found == [NotHandedOutError, ConflictError, StoreError, *[None] * 12]
-    assert study.store.answer_count() == 12
+    assert study.store.answers.count() == 12
 
 
 def test_something_unforeseen_leaves_nobody_waiting(
@@ -91,7 +91,7 @@ def test_something_unforeseen_leaves_nobody_waiting(
     def broken(*_: object, **__: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(study.store, "add_comparison", broken)
+    monkeypatch.setattr(study.store.answers, "add", broken)
     scribe = Scribe(study.store)
     for _ in range(2):
         with pytest.raises(DamagedError, match="no room"):  # never “yours”: a browser must keep the answer
@@ -116,8 +116,8 @@ def test_when_the_database_is_away_everybody_hears_of_it_at_once(
         go_on.wait(30)
         raise UnavailableError("the database is away")
 
-    monkeypatch.setattr(study.store, "add_comparison", away)
-    monkeypatch.setattr(study.store, "add_comparisons", away)
+    monkeypatch.setattr(study.store.answers, "add", away)
+    monkeypatch.setattr(study.store.answers, "add_all", away)
 
     with ThreadPoolExecutor(12) as crowd:
         first = crowd.submit(attempt, scribe, answers[0])

@@ -127,11 +127,11 @@ def test_told_to_stop_it_finishes_what_it_began(
     worker.join(timeout=30)
     client.close()
     with Study.open(folder) as again:
-        assert set(acknowledged) <= {c.id for c in again.store.comparisons()}
+        assert set(acknowledged) <= {c.id for c in again.store.answers.log()}
         assert again.store.check() == []
-        assert again.store.trainer_state().owner is None, "the lease was given back"
-        assert again.store.claim_trainer("next", 30)
-        again.store.release_trainer("next")
+        assert again.store.models.trainer.state().owner is None, "the lease was given back"
+        assert again.store.models.trainer.claim("next", 30)
+        again.store.models.trainer.release("next")
     written = [json.loads(line) for line in process.lines if line.startswith("{")]
     posted = [line for line in written if line.get("route") == "/api/v1/comparisons"]
     assert len(posted) >= len(acknowledged)
@@ -152,13 +152,13 @@ def test_a_trainer_that_had_to_be_killed_leaves_no_lease_behind(
     child.kill()
     child.wait()
     trainer._child = child  # type: ignore[assignment]
-    assert study.store.claim_trainer("elsewhere:1:ab", 60)
+    assert study.store.models.trainer.claim("elsewhere:1:ab", 60)
     trainer.give_back(study.store)
-    assert study.store.trainer_state().owner == "elsewhere:1:ab", "other people's leases are theirs"
-    study.store.release_trainer("elsewhere:1:ab")
-    assert study.store.claim_trainer(f"{socket.gethostname()}:{child.pid}:cd", 60)
+    assert study.store.models.trainer.state().owner == "elsewhere:1:ab", "other people's leases are theirs"
+    study.store.models.trainer.release("elsewhere:1:ab")
+    assert study.store.models.trainer.claim(f"{socket.gethostname()}:{child.pid}:cd", 60)
     trainer.give_back(study.store)
-    assert study.store.trainer_state().owner is None
+    assert study.store.models.trainer.state().owner is None
 
 
 def test_a_worker_told_to_stop_gives_its_lease_back(make_study: Callable[..., Study]) -> None:
@@ -172,9 +172,9 @@ def test_a_worker_told_to_stop_gives_its_lease_back(make_study: Callable[..., St
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     give_up = time.monotonic() + 60
-    while study.store.trainer_state().owner is None:
+    while study.store.models.trainer.state().owner is None:
         assert time.monotonic() < give_up
         time.sleep(0.05)
     worker.terminate()
     assert worker.wait(timeout=60) == 0
-    assert study.store.trainer_state().owner is None
+    assert study.store.models.trainer.state().owner is None

@@ -39,11 +39,11 @@ def test_a_lead_signs_with_the_password_asked_again(team: Team, study: Study) ->
     for wrong in ({}, {"password": ""}, {"password": "wrong"}):
         refused = sign(lea, **wrong)
         assert (refused.status_code, refused.json()["code"]) == (403, "credentials")
-    assert study.store.signatures() == []
+    assert study.store.audit.signatures() == []
 
     made = sign(lea, password=PASSWORD)
     assert made.status_code == 201, made.text
-    [one] = study.store.signatures()
+    [one] = study.store.audit.signatures()
     assert (one.signer, one.via, one.meaning) == ("lea", "password", "reviewed and approved")
     [seen] = ada.get("/api/v1/signatures").json()["signatures"]
     assert (seen["signer"], seen["number"], seen["changed_since"]) == ("lea", one.seq, [])
@@ -59,7 +59,7 @@ def test_nobody_else_signs(team: Team, study: Study, enter: Callable[..., Client
     token = ada.post("/api/v1/tokens", json={"label": "x", "scope": "full"}).json()["token"]
     program = enter(ada.server, headers={"Authorization": f"Bearer {token}"})
     assert "a token cannot sign" in sign(program, password=PASSWORD).json()["detail"]
-    assert study.store.signatures() == []
+    assert study.store.audit.signatures() == []
 
 
 def test_guessing_the_password_by_signing_is_limited(team: Team) -> None:
@@ -78,7 +78,7 @@ def test_signed_once_however_often_it_is_sent(local: Client, study: Study) -> No
     assert first.status_code == again.status_code == 201
     assert first.json() == again.json()
     assert (first.json()["via"], first.json()["meaning"]) == ("local", "reviewed and approved")
-    assert len(study.store.signatures()) == 1
+    assert len(study.store.audit.signatures()) == 1
     other = local.post("/api/v1/signatures", json={"meaning": "rejected"}, headers=key)
     assert other.status_code == 409
     assert local.post("/api/v1/signatures", json={"meaning": "  "}).status_code == 422
@@ -116,4 +116,4 @@ def test_signing_on_the_page(
     assert section.get_by_text("nothing has changed").is_visible()
     assert section.get_by_text("None. When a study").is_hidden()
     user.shot("admin-signed")
-    assert [one.signer for one in server.study.store.signatures()] == ["lea"]
+    assert [one.signer for one in server.study.store.audit.signatures()] == ["lea"]

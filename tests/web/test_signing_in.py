@@ -61,7 +61,7 @@ def test_fifty_guesses_at_once_are_ten(team: Team, study: Study) -> None:
         codes = Counter(pool.map(guess, range(50)))
     assert codes == {401: 10, 429: 40}
     assert looked_at == 10
-    refused = [e for e in study.store.audit_log() if e.action == "sign-in refused"]
+    refused = [e for e in study.store.audit.log() if e.action == "sign-in refused"]
     assert len(refused) == 10
 
 
@@ -110,17 +110,17 @@ def test_a_right_link_works_whatever_others_send(team: Team, study: Study) -> No
     anon = team("")
     codes = {anon.post("/api/v1/session", json={"link": f"guess {k}"}).status_code for k in range(40)}
     assert codes == {401}
-    refused = [e for e in study.store.audit_log() if e.action == "sign-in refused"]
+    refused = [e for e in study.store.audit.log() if e.action == "sign-in refused"]
     assert len(refused) == 10, "strangers do not fill a log that is kept for ever"
     assert team("kt").get("/api/v1/me").json()["name"] == "kt"
 
 
 def test_a_password_typed_as_a_name_is_written_nowhere(team: Team, study: Study) -> None:
     team("").post("/api/v1/session", json={"name": "my secret words", "password": "kt"})
-    with study.store._reading() as connection:
+    with study.store.database.reading() as connection:
         kept = connection.execute(sa.select(schema.attempts)).all()
     assert len(kept) == 1
-    assert "my secret words" not in repr(kept) + repr(study.store.audit_log())
+    assert "my secret words" not in repr(kept) + repr(study.store.audit.log())
 
 
 def test_an_address_of_ipv6_counts_as_its_network() -> None:
@@ -167,11 +167,11 @@ def test_a_short_password_of_before_goes_on_working(team: Team, study: Study) ->
     from argon2 import PasswordHasher
 
     weak = PasswordHasher(time_cost=1, memory_cost=1024).hash("short")
-    study.store.set_annotator("mo", password_hash=weak)
+    study.store.people.update("mo", password_hash=weak)
     mo = team("")
     assert mo.post("/api/v1/session", json={"name": "mo", "password": "short"}).status_code == 200
     assert mo.get("/api/v1/me").status_code == 200, "hashing it anew signs nobody out"
-    assert study.store.annotator("mo").password_hash != weak
+    assert study.store.people.get("mo").password_hash != weak
     assert team("").post("/api/v1/session", json={"name": "mo", "password": "short"}).status_code == 200
 
 
@@ -238,10 +238,10 @@ def test_a_link_whose_reply_was_lost_is_good_for_the_same_browser(team: Team, st
     assert (again.status_code, again.json()["name"], again.json()["needs_password"]) == (200, "mo", True)
     assert {use(secret, name).status_code for name in (None, other)} == {401}
     assert use("another-" + secret, key).status_code == 401
-    study.store.set_annotator("mo", active=False)
+    study.store.people.update("mo", active=False)
     assert use(secret, key).status_code == 401
-    study.store.set_annotator("mo", active=True)
-    assert study.store.take_link(digest(secret), change=key, now=time.time() + 200) is None
+    study.store.people.update("mo", active=True)
+    assert study.store.people.take_link(digest(secret), change=key, now=time.time() + 200) is None
     set_password(ada, "mo")
     assert use(secret, key).status_code == 401, "another password ends what came before"
 
@@ -252,7 +252,7 @@ def test_a_link_that_is_over_lets_nobody_in(team: Team, study: Study) -> None:
     secret = ada.post("/api/v1/annotators/mo/link", json=body).json()["link"].partition("#link=")[2]
     for _ in range(2):
         assert team("").post("/api/v1/session", json={"link": secret}).status_code == 200
-    study.store.set_link("mo", digest(secret), expires=time.time() - 1)
+    study.store.people.set_link("mo", digest(secret), expires=time.time() - 1)
     assert team("").post("/api/v1/session", json={"link": secret}).status_code == 401
     never = ada.post("/api/v1/annotators/mo/link", json={"days": None, "reusable": True}).json()
     assert never["expires"] is None
@@ -318,7 +318,7 @@ def test_a_token_makes_no_token_that_may_more(team: Team, enter: Enter, study: S
         ):
             reply = weak.post(path, json=body)
             assert (reply.status_code, reply.json()["code"]) == (403, "scope")
-    assert [token.label for token in study.store.tokens()] == ["script", "script"]
+    assert [token.label for token in study.store.people.tokens.all()] == ["script", "script"]
 
 
 def test_a_token_does_not_outlive_itself(team: Team, enter: Enter, study: Study) -> None:
@@ -331,8 +331,8 @@ def test_a_token_does_not_outlive_itself(team: Team, enter: Enter, study: Study)
             (f"/api/v1/annotators/{owner}/link", {}),
         ):
             assert found.post(path, json=body).status_code == 403, (owner, path)
-        assert study.store.annotator(owner).password_hash is None
-    assert {token.label for token in study.store.tokens()} == {"script"}
+        assert study.store.people.get(owner).password_hash is None
+    assert {token.label for token in study.store.people.tokens.all()} == {"script"}
     admin = program(team, enter, "ada", scope="full")
     assert admin.post("/api/v1/annotators/mo/link").status_code == 201, (
         "adding people is what scripts are for"
@@ -343,7 +343,7 @@ def test_a_token_ends(team: Team, enter: Enter, study: Study) -> None:
     kt = team("kt")
     made = kt.post("/api/v1/tokens", json={"label": "default"}).json()
     assert (made["scope"], made["expires"]) == ("full", pytest.approx(time.time() + 90 * 86400, abs=60))
-    study.store.add_token(digest("over"), "kt", "over", expires=time.time() - 1)
+    study.store.people.tokens.add(digest("over"), "kt", "over", expires=time.time() - 1)
     over = enter(kt.server, headers={"Authorization": "Bearer over"})
     assert over.get("/api/v1/me").status_code == 401
     assert kt.post("/api/v1/tokens", json={"label": "x", "days": 0}).status_code == 422
@@ -354,7 +354,7 @@ def test_a_token_ends(team: Team, enter: Enter, study: Study) -> None:
 
 
 def idle_since(study: Study, hours: float) -> None:
-    with study.store._writing() as connection:
+    with study.store.database.writing() as connection:
         connection.execute(sa.update(schema.sessions).values(used=time.time() - hours * 3600))
 
 
@@ -367,7 +367,7 @@ def test_a_session_that_nobody_uses_ends(team: Team, study: Study) -> None:
     accounts.forget()
     idle_since(study, 0.5)
     assert kt.get("/api/v1/me").status_code == 200
-    with study.store._reading() as connection:
+    with study.store.database.reading() as connection:
         [used] = connection.execute(sa.select(schema.sessions.c.used)).scalars()
     assert used == pytest.approx(time.time(), abs=60)
     idle_since(study, 12.1)
@@ -376,7 +376,7 @@ def test_a_session_that_nobody_uses_ends(team: Team, study: Study) -> None:
 
 
 def test_the_time_out_is_the_studys_choice(study: Study, serve: Serve, enter: Enter) -> None:
-    study.store.add_annotator("kt", link_hash=digest("link"))
+    study.store.people.add("kt", link_hash=digest("link"))
     server = serve(study, access=Access(login=True, idle_seconds=600))
     server.secrets["kt"] = "link"
     kt = enter(server, "kt")

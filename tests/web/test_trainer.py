@@ -30,10 +30,10 @@ def test_work_follows_from_the_store(study: Study) -> None:
     assert pending_work(study) == "fit"
     assert run_worker(study.folder, once=True, nice=0) == 1
     assert pending_work(study) == ""
-    model = study.store.newest_model()
+    model = study.store.models.newest()
     assert model is not None
-    assert model.comparisons_seq == study.store.last_seq()
-    state = study.store.trainer_state()
+    assert model.comparisons_seq == study.store.answers.last_seq()
+    state = study.store.models.trainer.state()
     assert state.owner is None
     assert state.progress["stage"] == "done"
     assert any("model 0" in line for line in state.progress["log"])
@@ -54,16 +54,16 @@ def test_the_first_pairs_are_spread_by_the_trainer(make_study: Callable[..., Stu
     assert pending_work(study) == "start"
     assert run_worker(study.folder, once=True, nice=0) == 1
     assert pending_work(study) == ""
-    assert {pair.strategy for pair in study.store.pairs()} <= {"spread", "random"}
-    assert study.store.open_pair_count() >= 12
+    assert {pair.strategy for pair in study.store.pairs.all()} <= {"spread", "random"}
+    assert study.store.pairs.open_count() >= 12
 
 
 def test_only_the_owner_of_the_lease_trains(study: Study) -> None:
     answer(study, 20)
-    assert study.store.claim_trainer("elsewhere", 60)
+    assert study.store.models.trainer.claim("elsewhere", 60)
     assert run_worker(study.folder, once=True, nice=0) == 0
-    assert study.store.newest_model() is None
-    study.store.release_trainer("elsewhere")
+    assert study.store.models.newest() is None
+    study.store.models.trainer.release("elsewhere")
     assert run_worker(study.folder, once=True, nice=0) == 1
 
 
@@ -76,8 +76,8 @@ def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
     monkeypatch.setattr(trainer, "BEAT_SECONDS", 0.05)
 
     def slow(self: Study, *, progress: Callable[[int, int, str], None], trainer: str) -> None:
-        study.store.release_trainer(trainer)
-        assert study.store.claim_trainer("usurper", 60)
+        study.store.models.trainer.release(trainer)
+        assert study.store.models.trainer.claim("usurper", 60)
         for step in range(200):
             progress(step, 200, "pretending")
             time.sleep(0.02)
@@ -85,8 +85,8 @@ def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
 
     monkeypatch.setattr(Study, "fit", slow)
     assert run_worker(study.folder, once=True, nice=0) == 0
-    assert study.store.newest_model() is None
-    assert study.store.trainer_state().owner == "usurper"
+    assert study.store.models.newest() is None
+    assert study.store.models.trainer.state().owner == "usurper"
 
 
 def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +100,10 @@ def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest
     monkeypatch.setattr(Study, "fit", broken)
     with pytest.raises(RankerError):
         run_worker(study.folder, once=True, nice=0)
-    state = study.store.trainer_state()
+    state = study.store.models.trainer.state()
     assert (state.owner, state.progress["stage"]) == (None, "failed")
     assert "not finite" in state.progress["text"]
-    assert study.store.answer_count() == 20
+    assert study.store.answers.count() == 20
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
@@ -119,7 +119,7 @@ def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[
     answer(study, 20)
     hold = (
         "import sys, time; from steelyard.study import Study; s = Study.open(sys.argv[1]); "
-        "print(s.store.claim_trainer('doomed', 2.0), flush=True); time.sleep(60)"
+        "print(s.store.models.trainer.claim('doomed', 2.0), flush=True); time.sleep(60)"
     )
     doomed = subprocess.Popen(
         [sys.executable, "-c", hold, str(study.folder)], stdout=subprocess.PIPE, text=True
@@ -132,7 +132,7 @@ def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[
     process = TrainerProcess(study.folder)
     process.start()
     try:
-        wait_for(lambda: study.store.newest_model() is not None)
+        wait_for(lambda: study.store.models.newest() is not None)
     finally:
         process.stop()
     assert process.pid is None

@@ -52,12 +52,12 @@ def _written_once(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     """Take pairs to answer. Those you hold already come first, with the same sides; leases are renewed."""
     ask = web.study.config.ask
-    leased = web.store.lease_pairs(
+    leased = web.store.pairs.lease(
         who.name, body.count, seconds=ask.lease_seconds, rng=np.random.default_rng()
     )
     web.asker.want(who.name)
     web.sight.show(who.name, (row for pair in leased for row in (pair.left_row, pair.right_row)))
-    answered = web.store.answer_count()
+    answered = web.store.answers.count()
     name = web.ids.public
     return LeaseOut(
         pairs=[PairOut(id=p.pair, left=name(p.left), right=name(p.right), expires=p.expires) for p in leased],
@@ -90,19 +90,19 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     response.status_code = 201 if recorded.created else 200
     return ComparisonOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answer_count(since=recorded.seq), wanted=web.study.budget,
+        answered=web.store.answers.count(since=recorded.seq), wanted=web.study.budget,
     )  # fmt: skip
 
 
 @router.post("/comparisons/{id}/undo", tags=["compare"], responses=responses(401, 403, 404, 409, 422, 503))
 def undo_comparison(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
     """Take an answer of yours back. The log keeps both; the pair is yours again, with the same sides."""
-    recorded = web.store.undo(
+    recorded = web.store.answers.undo(
         id.lower(), who.name, id=body.id.lower(), lease_seconds=web.study.config.ask.lease_seconds
     )
     return UndoOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answer_count(), wanted=web.study.budget,
+        answered=web.store.answers.count(), wanted=web.study.budget,
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
     """The log of answers, oldest first. Annotators see their own, leads everybody's."""
     after = cursor.read("comparisons", cursor_)
     own = None if who.may("lead") else who.name
-    rows = web.store.comparisons(after, limit + 1, annotator=own)
+    rows = web.store.answers.log(after, limit + 1, annotator=own)
     name = web.ids.public
     return ComparisonList(
         comparisons=[
@@ -131,7 +131,7 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
 
 def _graded(web: Web, name: str) -> tuple[set[int], int]:
     """Rows that somebody has graded, and how many grades are worth having."""
-    given = web.store.grade_arrays()
+    given = web.store.grades.arrays()
     code = given.annotators.index(name) if name in given.annotators else -1
     mine = set(given.row[given.annotator == code].tolist())
     return mine, min(len(web.study.catalog), max(20, 10 * len(web.study.grade_names)))
@@ -146,10 +146,10 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
     mine, wanted = _graded(web, who.name)
     rows: list[int] = []
     if web.study.grade_names:
-        held = web.store.images_to_grade(who.name)
+        held = web.store.grades.outstanding(who.name)
         rows = held[:count]
         if len(held) < min(count, HANDFUL):
-            rows = web.store.lease_images(
+            rows = web.store.grades.lease(
                 who.name, _worth_grading(web, count + len(held)), count, most=HANDFUL
             )
     web.sight.show(who.name, rows)
@@ -202,12 +202,12 @@ def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> Gra
     earlier = next(
         (
             g
-            for g in web.store.grades(annotator=who.name)
+            for g in web.store.grades.log(annotator=who.name)
             if g.image == image and g.effective and g.id != body.id.lower()
         ),
         None,
     )
-    recorded = web.store.add_grade(
+    recorded = web.store.grades.add(
         NewGrade(
             image, who.name, body.grade, body.shown_at, body.answered_at, body.id.lower(),
             earlier.id if earlier else None, body.note, "api" if who.via == "token" else "page",
@@ -235,7 +235,7 @@ def neighbours(id: AnswerId, web: WebOf, who: Anyone, response: Response) -> Nei
         found[:] = [[int(r) for r in side] for side in ranking.neighbours(row)]
         return [row for side in found for row in side]
 
-    shown = web.store.review_grade(id.lower(), who.name, look, require_lease=not who.may("lead"))
+    shown = web.store.grades.review(id.lower(), who.name, look, require_lease=not who.may("lead"))
     web.sight.show(who.name, shown)
     below, above = ([web.ids.at(row) for row in side] for side in found)
     return Neighbours(below=below, above=above)
@@ -244,7 +244,7 @@ def neighbours(id: AnswerId, web: WebOf, who: Anyone, response: Response) -> Nei
 @router.post("/grades/{id}/undo", tags=["grade"], responses=responses(401, 403, 404, 409, 422, 503))
 def undo_grade(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
     """Take a grade of yours back."""
-    recorded = web.store.undo_grade(id.lower(), who.name, id=body.id.lower())
+    recorded = web.store.grades.undo(id.lower(), who.name, id=body.id.lower())
     mine, wanted = _graded(web, who.name)
     return UndoOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created, answered=len(mine), wanted=wanted
@@ -255,7 +255,7 @@ def undo_grade(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
 def list_grades(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Limit = 100) -> GradeList:
     """The log of grades, oldest first. Annotators see their own, leads everybody's."""
     after = cursor.read("grades", cursor_)
-    rows = web.store.grades(after, limit + 1, annotator=None if who.may("lead") else who.name)
+    rows = web.store.grades.log(after, limit + 1, annotator=None if who.may("lead") else who.name)
     name = web.ids.public
     return GradeList(
         grades=[

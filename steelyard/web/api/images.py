@@ -102,7 +102,7 @@ def list_images(
     after = cursor.read("images", cursor_, first=-1)
     found: list[Image] = []
     while len(found) <= limit:
-        rows = web.store.images(after, limit + 1)
+        rows = web.store.images.all(after, limit + 1)
         found += [row for row in rows if excluded is None or row.excluded == excluded]
         if len(rows) <= limit:
             break
@@ -123,7 +123,7 @@ def list_images(
 def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     """One image: its place, its neighbours, the comparisons it took part in."""
     row, content = web.row(id), web.content(id)
-    stored = web.store.image(content)
+    stored = web.store.images.get(content)
     ranking = web.scores.ranking()
     ranked = ranking is not None and bool(ranking.rank[row])
     below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
@@ -143,7 +143,7 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
                 outcome=_outcome(c.answer, c.left == content),
                 annotator=c.annotator, answered_at=c.answered_at,
             )
-            for c in web.store.comparisons_of(content)
+            for c in web.store.answers.of_image(content)
         ],
         excluded=stored.excluded, excluded_by=stored.excluded_by, excluded_reason=stored.excluded_reason,
     )  # fmt: skip
@@ -158,9 +158,9 @@ def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead, key: ChangeId
     what = f"{'exclude' if body.excluded else 'include'} image {content}"
     with web.store.change(key, who.name, what) as change:
         if change.first and body.excluded:
-            web.store.exclude_image(content, who.name, body.reason)
+            web.store.images.exclude(content, who.name, body.reason)
         elif change.first:
-            web.store.include_image(content, who.name)
+            web.store.images.include(content, who.name)
     web.asker.changed()
 
 

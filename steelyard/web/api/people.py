@@ -85,14 +85,14 @@ def _info(annotator: Annotator, answers: int) -> AnnotatorInfo:
 
 
 def _counts(web: Web) -> dict[str, int]:
-    return {row.annotator: row.answers for row in web.store.counts()}
+    return {row.annotator: row.answers for row in web.store.answers.by_annotator()}
 
 
 @router.get("/annotators", responses=responses(401, 403, 503))
 def list_annotators(web: WebOf, who: Lead) -> AnnotatorList:
     """Everybody, with how much they answered."""
     counts = _counts(web)
-    return AnnotatorList(annotators=[_info(a, counts.get(a.name, 0)) for a in web.store.annotators()])
+    return AnnotatorList(annotators=[_info(a, counts.get(a.name, 0)) for a in web.store.people.all()])
 
 
 @router.post("/annotators", status_code=201, responses=responses(401, 403, 409, 422, 503))
@@ -100,9 +100,9 @@ def add_annotator(body: NewAnnotator, web: WebOf, who: Admin, key: ChangeId = No
     """Somebody new. Without a link or a password nobody can sign in under the name yet."""
     with web.store.change(key, who.name, f"add annotator {body.name} ({body.role})") as change:
         if change.first:
-            web.store.add_annotator(body.name, role=body.role)
-            web.store.audit(who.name, "annotator added", {"name": body.name, "role": body.role})
-        return _info(web.store.annotator(body.name), 0)
+            web.store.people.add(body.name, role=body.role)
+            web.store.audit.add(who.name, "annotator added", {"name": body.name, "role": body.role})
+        return _info(web.store.people.get(body.name), 0)
 
 
 @router.patch("/annotators/{name}", responses=responses(401, 403, 404, 409, 422, 503))
@@ -112,17 +112,17 @@ def change_annotator(
     """Another role, or active or not. Answers stay whatever happens to their annotator."""
     asked = body.model_dump(exclude_none=True)
     with web.store.change(key, who.name, f"change annotator {name} {asked}") as change:
-        annotator = web.store.annotator(name)
+        annotator = web.store.people.get(name)
         loses = (body.role not in (None, "admin")) or body.active is False
-        others = [a for a in web.store.annotators() if a.role == "admin" and a.active and a.name != name]
+        others = [a for a in web.store.people.all() if a.role == "admin" and a.active and a.name != name]
         if change.first and web.accounts.login and annotator.role == "admin" and loses and not others:
             raise Problem(409, f"{name} is the only admin; make somebody else admin first.")
         if change.first:
             if body.role is not None:
-                annotator = web.store.set_annotator(name, role=body.role)
+                annotator = web.store.people.update(name, role=body.role)
             if body.active is not None:
-                annotator = web.store.set_annotator(name, active=body.active)
-            web.store.audit(who.name, "annotator changed", {"name": name, **asked})
+                annotator = web.store.people.update(name, active=body.active)
+            web.store.audit.add(who.name, "annotator changed", {"name": name, **asked})
     web.accounts.forget()
     return _info(annotator, _counts(web).get(name, 0))
 
@@ -139,9 +139,9 @@ def new_link(
     made = {"name": name, "days": wanted.days, "reusable": wanted.reusable}
     with web.store.change(key, who.name, f"make link {made}") as change:
         # Sent again, the first secret never arrived and cannot be read any more: another one takes its place.
-        web.store.set_link(name, digest(secret), expires=expires, once=not wanted.reusable)
+        web.store.people.set_link(name, digest(secret), expires=expires, once=not wanted.reusable)
         if change.first:
-            web.store.audit(who.name, "link made", made)
+            web.store.audit.add(who.name, "link made", made)
     response.headers["Cache-Control"] = "no-store"
     return Link(link=f"/login#link={secret}", expires=expires, reusable=wanted.reusable)
 
@@ -155,7 +155,7 @@ def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeI
         raise Problem(403, "Only an admin sets other people's passwords.", code="role")
     if name == who.name:
         _in_person(who)
-    web.store.annotator(name)
+    web.store.people.get(name)
     web.accounts.passwords.refuse_weak(body.password, [name, web.study.config.name, "steelyard"])
     own = who.session if name == who.name else None
     hashed = web.accounts.passwords.hash(
@@ -163,11 +163,11 @@ def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeI
     )  # slow on purpose, so not while others wait for the store
     with web.store.change(key, who.name, f"set password of {name}") as change:
         if change.first:
-            web.store.set_password(name, hashed, keep=own)
-            web.store.audit(who.name, "password set", {"name": name})
+            web.store.people.set_password(name, hashed, keep=own)
+            web.store.audit.add(who.name, "password set", {"name": name})
     web.accounts.forget()
     # The note of a change cannot hold a password; whether it was this one the password itself says.
-    known = None if change.first else web.store.annotator(name).password_hash
+    known = None if change.first else web.store.people.get(name).password_hash
     if not change.first and not web.accounts.passwords.verify(known, body.password):
         raise Problem(409, "This id was used for another password; make a new id for a new one.")
 
@@ -179,11 +179,11 @@ def end_sessions(name: Who, web: WebOf, who: Owner, key: ChangeId = None) -> Non
     """Sign out everywhere: yourself, or anybody as an admin. Links and tokens stay."""
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin signs other people out.", code="role")
-    web.store.annotator(name)
+    web.store.people.get(name)
     with web.store.change(key, who.name, f"sign out {name}") as change:
         if change.first:
-            web.store.end_sessions(name)
-            web.store.audit(who.name, "signed out everywhere", {"name": name})
+            web.store.people.sessions.end_all(name)
+            web.store.audit.add(who.name, "signed out everywhere", {"name": name})
     web.accounts.forget()
 
 
@@ -210,7 +210,7 @@ def _end(days: int | None) -> float | None:
 @router.get("/tokens", responses=responses(401, 403, 503))
 def list_tokens(web: WebOf, who: Anyone) -> TokenList:
     """Your API tokens; an admin sees everybody's."""
-    found = web.store.tokens(None if who.may("admin") else who.name)
+    found = web.store.people.tokens.all(None if who.may("admin") else who.name)
     return TokenList(
         tokens=[
             TokenInfo(
@@ -230,15 +230,19 @@ def add_token(body: NewToken, web: WebOf, who: Owner, response: Response, key: C
     made = {"label": body.label, "scope": body.scope, "days": body.days}
     with web.store.change(key, who.name, f"make token {made}") as change:
         if change.first:
-            token = web.store.add_token(
+            token = web.store.people.tokens.add(
                 digest(secret), who.name, body.label, scope=body.scope, expires=expires,
                 mode=web.accounts.mode, now=change.at,
             )  # fmt: skip
-            web.store.audit(who.name, "token made", made)
+            web.store.audit.add(who.name, "token made", made)
         else:
             # The first secret never arrived: another one takes its place.
-            mine = [t for t in web.store.tokens(who.name) if (t.created, t.label) == (change.at, body.label)]
-            token = web.store.renew_token(mine[0].id, digest(secret))
+            mine = [
+                t
+                for t in web.store.people.tokens.all(who.name)
+                if (t.created, t.label) == (change.at, body.label)
+            ]
+            token = web.store.people.tokens.renew(mine[0].id, digest(secret))
     response.headers["Cache-Control"] = "no-store"
     return TokenMade(id=token.id, token=secret, scope=token.scope, expires=token.expires)
 
@@ -246,11 +250,11 @@ def add_token(body: NewToken, web: WebOf, who: Owner, response: Response, key: C
 @router.delete("/tokens/{id}", status_code=204, responses=responses(401, 403, 404, 409, 422, 503))
 def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Revoke a token of yours; an admin revokes anybody's."""
-    token = next((t for t in web.store.tokens() if t.id == id), None)
+    token = next((t for t in web.store.people.tokens.all() if t.id == id), None)
     if token is None or (token.annotator != who.name and not who.may("admin")):
         raise Problem(404, "There is no such token of yours.")
     with web.store.change(key, who.name, f"revoke token {id}") as change:
         if change.first and token.revoked is None:
-            web.store.revoke_token(id)
-            web.store.audit(who.name, "token revoked", {"label": token.label})
+            web.store.people.tokens.revoke(id)
+            web.store.audit.add(who.name, "token revoked", {"label": token.label})
     web.accounts.forget()

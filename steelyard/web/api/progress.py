@@ -61,7 +61,7 @@ def progress(web: WebOf, who: Anyone) -> Progress:
 def achieved(web: WebOf, who: Anyone) -> Achieved:
     """What was reached, for the end of the work."""
     ranking = web.scores.ranking()
-    answered = web.store.answer_count()
+    answered = web.store.answers.count()
     accuracy = web.study.accuracy() if ranking else None
     sentence = f"{answered:,} answers have put {len(web.study.catalog):,} images in order."
     if accuracy is not None and accuracy.estimate is not None:
@@ -73,7 +73,7 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
     newest = ranking.model.comparisons_seq if ranking else 0
     after = (
         "The model is being brought up to date with the last answers; the ranking moves within a minute."
-        if web.store.last_seq() > newest
+        if web.store.answers.last_seq() > newest
         else "The model knows all answers. The ranking can be looked at and exported."
     )
     return Achieved(sentence=sentence, next=after, ladder=ladder, accuracy=_history(web))
@@ -83,7 +83,7 @@ def _progress(web: Web) -> Progress:
     store, study = web.store, web.study
     ranking = web.scores.ranking()
     estimate = study.accuracy() if ranking else None
-    answered, wanted = store.answer_count(), study.budget
+    answered, wanted = store.answers.count(), study.budget
     name = web.ids.public
     return Progress(
         answered=answered, wanted=wanted, images=len(study.catalog),
@@ -91,7 +91,7 @@ def _progress(web: Web) -> Progress:
         people=_people(web),
         next=[
             NextPair(first=name(p.first), second=name(p.second), strategy=p.strategy, reason=p.reason)
-            for p in sorted(store.pairs(open=True), key=lambda p: -(p.score or 0.0))[:6]
+            for p in sorted(store.pairs.all(open=True), key=lambda p: -(p.score or 0.0))[:6]
         ],
         trainer=_trainer(web, ranking), stop=_stop(estimate, answered, wanted),
     )  # fmt: skip
@@ -100,7 +100,7 @@ def _progress(web: Web) -> Progress:
 def _history(web: Web) -> list[AccuracyPoint]:
     """Accuracy of every model that could estimate it, with a Wilson interval."""
     points = []
-    for model in web.store.models():
+    for model in web.store.models.all():
         share, n = model.metrics.get("accuracy"), model.metrics.get("accuracy_pairs")
         if share is None or not n:
             continue
@@ -120,7 +120,7 @@ def _accuracy(web: Web, estimate: AccuracyEstimate | None) -> AccuracyPart:
 
 def _random(web: Web) -> list[AccuracyPoint]:
     """What random choice would have given, as the trainer found it for the newest model."""
-    newest = web.store.newest_model()
+    newest = web.store.models.newest()
     return [
         AccuracyPoint(answers=int(k), estimate=estimate, low=low, high=high)
         for k, estimate, low, high in (newest.metrics.get("random", ()) if newest else ())
@@ -190,7 +190,7 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
 
 
 def _people(web: Web) -> PeoplePart:
-    counts = sorted((c for c in web.store.counts() if c.answers), key=lambda c: -c.answers)
+    counts = sorted((c for c in web.store.answers.by_annotator() if c.answers), key=lambda c: -c.answers)
     rows = [
         PersonRow(
             annotator=c.annotator, answers=c.answers, equal=c.equal, cannot_judge=c.cannot_judge, undone=c.undone,
@@ -198,7 +198,7 @@ def _people(web: Web) -> PeoplePart:
         )
         for c in counts
     ]  # fmt: skip
-    answers = web.store.effective_arrays()
+    answers = web.store.answers.arrays()
     series = []
     for count in counts[:6]:
         if count.annotator not in answers.annotators:
@@ -223,10 +223,10 @@ def _people(web: Web) -> PeoplePart:
 
 
 def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
-    state = web.store.trainer_state()
+    state = web.store.models.trainer.state()
     said = state.progress or {}
     log = [str(line) for line in said.get("log", [])]
-    new = web.store.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
+    new = web.store.answers.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
     wanted = web.study.config.trainer
     if state.owner is not None:
         text = str(said.get("text") or "starting")

@@ -21,7 +21,7 @@ router = APIRouter(tags=["study"])
 @router.get("/signatures", responses=responses(401, 403, 503))
 def list_signatures(web: WebOf, who: Lead) -> SignatureList:
     """Who signed the study, oldest first, and what has changed since each."""
-    return SignatureList(signatures=[_out(web, one) for one in web.store.signatures()])
+    return SignatureList(signatures=[_out(web, one) for one in web.store.audit.signatures()])
 
 
 @router.post("/signatures", status_code=201, responses=responses(401, 403, 409, 422, 429, 503))
@@ -47,7 +47,7 @@ def sign(body: SignatureIn, web: WebOf, who: Lead, request: Request, key: Change
     with web.store.change(key, who.name, what) as change:
         if change.first:
             return _out(web, sign_study(web.study, who.name, body.meaning, via=via, now=change.at))
-    mine = [one for one in web.store.signatures() if (one.signer, one.at) == (who.name, change.at)]
+    mine = [one for one in web.store.audit.signatures() if (one.signer, one.at) == (who.name, change.at)]
     return _out(web, mine[-1])
 
 

@@ -42,7 +42,7 @@ def study_info(web: Web) -> StudyInfo:
     tag = hashlib.blake2b(json.dumps([question, grades, pause, raters]).encode(), digest_size=12).hexdigest()
     return StudyInfo(
         name=config.name, images=len(web.study.catalog), question=question, grades=grades, break_minutes=pause,
-        raters=raters, keys=dict(config.page.keys), wanted=web.study.budget, answered=web.store.answer_count(), etag=tag,
+        raters=raters, keys=dict(config.page.keys), wanted=web.study.budget, answered=web.store.answers.count(), etag=tag,
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def change_study(
         if not current and wanted != web.study.config:
             raise Problem(412, "Somebody else changed the study meanwhile; reload and look at it again.")
         web.configure(wanted)
-        web.store.audit(who.name, "study changed", asked)
+        web.store.audit.add(who.name, "study changed", asked)
         return study_info(web)
 
 
@@ -120,7 +120,7 @@ def export(
         path = Path(folder) / f"answers{suffix}"
         export_file(web.study, path, form=format)
         content = path.read_bytes()
-    web.store.audit(who.name, "exported", {"format": format})
+    web.store.audit.add(who.name, "exported", {"format": format})
     name = (
         "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in web.study.config.name)
         or "study"
@@ -145,13 +145,13 @@ def backup(web: WebOf, who: Admin, key: ChangeId = None) -> Backup:
             file = backup_study(web.study.folder).path.name
             with web.store.change(key, who.name, "backup made") as change:
                 if change.first:
-                    web.store.audit(who.name, "backup made", {"file": file}, now=change.at)
+                    web.store.audit.add(who.name, "backup made", {"file": file}, now=change.at)
         return Backup(file=f"backups/{file}", bytes=(web.study.folder / "backups" / file).stat().st_size)
 
 
 def _backup_of(web: Web, at: float) -> str | None:
     """The file that a change at some time made."""
-    for entry in web.store.latest_audit(1000):
+    for entry in web.store.audit.latest(1000):
         if entry.at == at and entry.action == "backup made":
             return str(entry.detail["file"])
     return None
@@ -169,7 +169,7 @@ def download_backup(
     path = web.study.folder / "backups" / name
     if not path.is_file():
         raise Problem(404, "There is no such backup; make one first.")
-    web.store.audit(who.name, "backup downloaded", {"file": name})
+    web.store.audit.add(who.name, "backup downloaded", {"file": name})
     return FileResponse(
         path, media_type="application/zip", filename=name, headers={"Cache-Control": "no-store"}
     )
@@ -179,7 +179,7 @@ def download_backup(
 def audit(web: WebOf, who: Admin, cursor_: Cursor = None, limit: Limit = 50) -> AuditList:
     """Who did what and when, newest first."""
     before = None if cursor_ is None else cursor.read("audit", cursor_)
-    entries = web.store.latest_audit(limit + 1, before)
+    entries = web.store.audit.latest(limit + 1, before)
     return AuditList(
         entries=[
             AuditEntryOut(seq=e.seq, at=e.at, actor=e.actor, action=e.action, detail=e.detail)

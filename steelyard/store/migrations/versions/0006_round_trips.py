@@ -1,6 +1,6 @@
 """PostgreSQL: an answer, and a handful of pairs, in one round trip.
 
-Revision: 0006, after 0005. Two functions do in the server what `store/comparisons.py` and `store/leases.py` do statement
+Revision: 0006, after 0005. Two functions do in the server what `store/answers.py` and `store/leases.py` do statement
 by statement: the same locks in the same order, looking again after each. `steelyard_answer` writes only what is quite
 ordinary – a pair that was handed out, a first answer with a new id, the right sides – and otherwise writes nothing and
 gives nothing back; what is to be said about everything else is decided in Python, in one place for both databases.

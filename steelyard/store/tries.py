@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from steelyard.store.database import Database
 from steelyard.store.schema import attempts
 
-__all__ = ["AttemptTable", "Try"]
+__all__ = ["Tries", "Try"]
 
 # A key of PostgreSQL's advisory locks, as in database.py.
 ATTEMPT_LOCK = 0x57EE_1A4D_0003
@@ -45,10 +45,13 @@ class Try:
     wait: float = 0.0
 
 
-class AttemptTable(Database):
-    """Methods about tries to sign in."""
+class Tries:
+    """Tries to sign in with a password."""
 
-    def take_try(
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def take(
         self,
         name_hash: str,
         address: str,
@@ -66,10 +69,10 @@ class AttemptTable(Database):
             device: a device that signed in with this name before, or None.
             now: the time.
         """
-        with self._writing() as connection:
-            if not self._sqlite:
+        with self._db.writing() as connection:
+            if not self._db.sqlite:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ATTEMPT_LOCK)))
-            at = self._clock(connection, now)
+            at = self._db.clock(connection, now)
             connection.execute(sa.delete(attempts).where(attempts.c.at <= at - MEMORY_SECONDS))
             wait, counted_as = _wait(connection, at, name_hash, address, device)
             if wait > 0:
@@ -84,17 +87,17 @@ class AttemptTable(Database):
             insert = sa.insert(attempts).values(values).returning(attempts.c.id)
             return Try(int(connection.execute(insert).scalar_one()))
 
-    def give_back_try(self, id: int) -> None:
+    def give_back(self, id: int) -> None:
         """Forget a try that was none: the server was too busy to look at the password."""
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             connection.execute(sa.delete(attempts).where(attempts.c.id == id))
 
-    def forgive_tries(self, name_hash: str, address: str, device: str | None = None) -> None:
+    def forgive(self, name_hash: str, address: str, device: str | None = None) -> None:
         """Somebody signed in: forget their own slips, from this address or device; others' stay counted."""
         mine = attempts.c.address == address
         if device is not None:
             mine = sa.or_(mine, attempts.c.device == device)
-        with self._writing() as connection:
+        with self._db.writing() as connection:
             connection.execute(sa.delete(attempts).where(attempts.c.name_hash == name_hash, mine))
 
 

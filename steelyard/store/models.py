@@ -13,15 +13,23 @@ from steelyard.store.errors import ConflictError
 from steelyard.store.records import Model, NewModel, TrainerState
 from steelyard.store.schema import models, trainer
 
-__all__ = ["TrainerTable"]
+__all__ = ["Models", "Trainer"]
 
 _NAME = "trainer"
 
 
-class TrainerTable(Database):
-    """Methods about models and the trainer."""
+class Models:
+    """Models that were announced; the newest is in use.
 
-    def add_model(self, new: NewModel, *, trainer: str | None = None, now: float | None = None) -> int:
+    Attributes:
+        trainer: who trains now.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.trainer = Trainer(database)
+
+    def add(self, new: NewModel, *, trainer: str | None = None, now: float | None = None) -> int:
         """Announce a model; the newest announced one is in use.
 
         Args:
@@ -44,21 +52,21 @@ class TrainerTable(Database):
             "metrics": fields.document(new.metrics, "the metrics of a model"),
             "config": fields.document(new.config, "the configuration of a model"),
         }
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             if trainer is not None:
                 holder = sa.select(_table.c.owner).where(_table.c.name == _NAME).with_for_update()
                 if connection.execute(holder).scalar() != trainer:
                     raise ConflictError(
                         f"{trainer!r} does not hold the trainer's lease any more; its model is not announced"
                     )
-            self._lock_log(connection)
+            self._db.lock_log(connection)
             insert = sa.insert(models).values(**values, created=at).returning(models.c.id)
             return int(connection.execute(insert).scalar_one())
 
-    def newest_model(self) -> Model | None:
+    def newest(self) -> Model | None:
         """The model in use, or None before the first."""
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             row = (
                 connection.execute(sa.select(models).order_by(models.c.id.desc()).limit(1))
                 .mappings()
@@ -66,13 +74,20 @@ class TrainerTable(Database):
             )
         return None if row is None else Model(**row)
 
-    def models(self, after_id: int = 0, limit: int | None = None) -> list[Model]:
+    def all(self, after_id: int = 0, limit: int | None = None) -> list[Model]:
         """Models in the order they were announced."""
         query = sa.select(models).where(models.c.id > after_id).order_by(models.c.id).limit(limit)
-        with self._reading() as connection:
+        with self._db.reading() as connection:
             return [Model(**row) for row in connection.execute(query).mappings()]
 
-    def claim_trainer(self, owner: str, seconds: float, *, now: float | None = None) -> bool:
+
+class Trainer:
+    """The one lease that says who trains now, and how far."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def claim(self, owner: str, seconds: float, *, now: float | None = None) -> bool:
         """Become the trainer if nobody is, or if the one there gave no sign of life in time.
 
         Args:
@@ -85,15 +100,15 @@ class TrainerTable(Database):
         """
         fields.name(owner, "a trainer's name")
         fields.positive(seconds, "the time of a lease")
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             claim = {"owner": owner, "expires": at + seconds, "heartbeat": at}
-            insert = self._insert(_table).values(name=_NAME, progress={}, **claim)
+            insert = self._db.insert(_table).values(name=_NAME, progress={}, **claim)
             free = sa.or_(_table.c.expires <= at, _table.c.owner == owner)
             upsert = insert.on_conflict_do_update(index_elements=["name"], set_=claim, where=free)
             return bool(connection.execute(upsert.returning(_table.c.name)).first())
 
-    def heartbeat_trainer(
+    def heartbeat(
         self, owner: str, progress: Mapping[str, Any], *, seconds: float, now: float | None = None
     ) -> bool:
         """Show that the trainer lives and how far it is.
@@ -102,8 +117,8 @@ class TrainerTable(Database):
             False when somebody else took over: stop training then.
         """
         fields.positive(seconds, "the time of a lease")
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             values = {
                 "expires": at + seconds,
                 "heartbeat": at,
@@ -112,7 +127,7 @@ class TrainerTable(Database):
             mine = sa.and_(_table.c.name == _NAME, _table.c.owner == owner)
             return connection.execute(sa.update(_table).where(mine).values(values)).rowcount == 1
 
-    def release_trainer(
+    def release(
         self, owner: str, progress: Mapping[str, Any] | None = None, *, now: float | None = None
     ) -> bool:
         """Stop being the trainer, leaving a last word.
@@ -120,18 +135,18 @@ class TrainerTable(Database):
         Returns:
             Whether `owner` was the trainer.
         """
-        with self._writing() as connection:
-            at = self._clock(connection, now)
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
             values: dict[str, Any] = {"expires": at, "heartbeat": at}
             if progress is not None:
                 values["progress"] = fields.document(dict(progress), "progress")
             mine = sa.and_(_table.c.name == _NAME, _table.c.owner == owner, _table.c.expires > at)
             return connection.execute(sa.update(_table).where(mine).values(values)).rowcount == 1
 
-    def trainer_state(self, *, now: float | None = None) -> TrainerState:
+    def state(self, *, now: float | None = None) -> TrainerState:
         """Who trains now, and how far."""
-        with self._reading() as connection:
-            at = self._clock(connection, now)
+        with self._db.reading() as connection:
+            at = self._db.clock(connection, now)
             row = connection.execute(sa.select(_table).where(_table.c.name == _NAME)).mappings().one_or_none()
         if row is None:
             return TrainerState(None, None, 0.0, 0.0, {})
