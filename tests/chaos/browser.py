@@ -101,13 +101,15 @@ class Browser(threading.Thread):
             page.wait_for_url("**/compare")
 
     def _answer(self, page: Any) -> None:
-        seen = page.evaluate(SIGHT)
-        if not seen:
-            page.wait_for_timeout(200)
+        from playwright.sync_api import TimeoutError as NothingYet
+
+        try:
+            page.wait_for_function(SIGHT, timeout=1_000)
+        except NothingYet:
             if page.locator(".stage").count() == 0:  # an error page, or the door again
                 self._enter(page)
             return
-        page.wait_for_timeout(self.random.uniform(60, 400))
+        page.wait_for_timeout(self.random.uniform(60, 400))  # a person looks
         page.keyboard.press(self.random.choice(list(KEYS)))
         self.pressed += 1
         self.waiting = page.evaluate(WAITING)

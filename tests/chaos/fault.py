@@ -7,7 +7,7 @@ import random
 import time
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.chaos.server import wait_for
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -38,5 +38,5 @@ class Fault:
         """Leave it for a while: until people have noticed, and a little longer."""
         before = self.world.failed()
         with contextlib.suppress(TimeoutError):  # a fault that nobody notices is fine
-            wait_for(lambda: self.world.failed() > before + 2, seconds, "an attempt that fails")
+            until(lambda: self.world.failed() > before + 2, "an attempt that fails", seconds=seconds)
         time.sleep(self.rng.uniform(0.0, 1.0))

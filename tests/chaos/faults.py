@@ -19,8 +19,8 @@ from tests.chaos.killing import (
     Restart,
 )
 from tests.chaos.proxy import MODES
-from tests.chaos.server import wait_for
 from tests.chaos.truncating import TruncateAll, TruncateCache, TruncateCatalog, TruncateConfig, TruncateModel
+from tests.waiting import until
 
 __all__ = ["FAULTS", "SHORT", "Fault", "named"]
 
@@ -62,7 +62,7 @@ class KillPostgresBackend(Fault):
         self.suffer()
 
     def mend(self) -> None:
-        wait_for(self.world.postgres.running, 60, "PostgreSQL's recovery")
+        until(self.world.postgres.running, "PostgreSQL's recovery", seconds=60)
 
 
 class FullDisk(Fault):
@@ -92,7 +92,7 @@ class ReadOnlyDisk(Fault):
         if world.postgres_or_none is not None:
             world.postgres.stop(signal.SIGQUIT)
         with world.quiet():
-            wait_for(world.disk.read_only, 30, "a read-only disk")
+            until(world.disk.read_only, "a read-only disk", seconds=30)
         world.server.start()
         self.suffer(8)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import psutil
 
 from tests.chaos.fault import Fault
-from tests.chaos.server import wait_for
+from tests.waiting import until
 
 
 class KillServer(Fault):
@@ -36,7 +36,7 @@ class _KillPart(Fault):
     def strike(self) -> None:
         server = self.world.server
         with contextlib.suppress(TimeoutError):  # a chooser is only started when pairs are wanted
-            wait_for(lambda: server.children(self.part), 20, f"a {self.part} at work")
+            until(lambda: server.children(self.part), f"a {self.part} at work", seconds=20)
         for process in server.children(self.part):
             self.world.count(f"killed {self.part}")
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -63,11 +63,11 @@ class KillImporter(Fault):
     def strike(self) -> None:
         world = self.world
         with contextlib.suppress(TimeoutError):
-            wait_for(lambda: world.importer.running is not None, 30, "an import")
+            until(lambda: world.importer.running is not None, "an import", seconds=30)
         # Reading takes a second or two, writing a fraction of one: aim at the writing half of the time.
         if self.rng.random() < 0.5:
             with contextlib.suppress(TimeoutError):
-                wait_for(lambda: world.imported(world.importer.file)[0] > 0, 8, "the import's first row")
+                until(lambda: world.imported(world.importer.file)[0] > 0, "the import's first row", seconds=8)
         else:
             time.sleep(self.rng.uniform(0.0, 3.0))
         running = world.importer.running
@@ -94,7 +94,7 @@ class KillBrowser(Fault):
         if browser is None:
             return
         with contextlib.suppress(TimeoutError):
-            wait_for(lambda: browser.acknowledged > 0, 60, "a first answer in the browser")
+            until(lambda: browser.acknowledged > 0, "a first answer in the browser", seconds=60)
         if browser.kill():
             self.world.count("killed browser")
 

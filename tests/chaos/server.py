@@ -10,14 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psutil
 
 from tests.chaos.api import Api, Away
 
-__all__ = ["Server", "free_port", "wait_for"]
+__all__ = ["Server", "free_port"]
 
 PARTS = {
     "trainer": "steelyard.web.trainer",
@@ -31,19 +30,6 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
-
-
-def wait_for(condition: object, seconds: float, what: str) -> None:
-    """Wait until a condition (a function without arguments) holds.
-
-    Raises:
-        TimeoutError: it did not, in so many seconds.
-    """
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not happen within {seconds:.0f} s")
-        time.sleep(0.05)
 
 
 class Server:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from tests.chaos.fault import Fault
-from tests.chaos.server import wait_for
+from tests.waiting import until
 
 
 class _Truncate(Fault):
@@ -49,7 +49,7 @@ class _Truncate(Fault):
         since, ended = server.log.stat().st_size, len(server.exits)
         server.start()
         with contextlib.suppress(TimeoutError):
-            wait_for(lambda: server.answers() or len(server.exits) > ended, 60, "a start or a refusal")
+            until(lambda: server.answers() or len(server.exits) > ended, "a start or a refusal", seconds=60)
         said = server.heard(since)
         if "Traceback" in said:
             self.world.complain(f"{self.name}: starting gave a traceback: {said[-300:]!r}")

@@ -21,7 +21,8 @@ from tests.chaos.commands import Feeder, Importer
 from tests.chaos.disk import Disk
 from tests.chaos.postgres import Postgres
 from tests.chaos.proxy import Proxy
-from tests.chaos.server import Server, wait_for
+from tests.chaos.server import Server
+from tests.waiting import until
 
 __all__ = ["World"]
 
@@ -89,7 +90,7 @@ class World:
         self.before = int(self.database.rows("SELECT max(seq) AS n FROM comparisons")[0]["n"])
         self.server = Server(self.study, self.folder / "server.log", environment)
         self.server.start()
-        wait_for(self.server.answers, 120, "the server's first start")
+        until(self.server.answers, "the server's first start", seconds=120)
         names = [f"person-{k}" for k in range(people)]
         roles = {**dict.fromkeys([*names, "browser"], "annotator"), "lead": "lead"}
         tokens, admin = admit(self.server.port, self.server.first_link(), roles)
@@ -217,4 +218,4 @@ class World:
                 for person in self.people
             )
 
-        wait_for(moved, seconds, "an acknowledgement for everybody")
+        until(moved, "an acknowledgement for everybody", seconds=seconds)

@@ -26,6 +26,7 @@ from steelyard.web.app import create_app
 from steelyard.web.auth import digest
 from steelyard.web.heads import Heads
 from tests.chromium import chromium_options
+from tests.waiting import until
 
 N = 60
 GRADES = (
@@ -158,8 +159,8 @@ def serve() -> Iterator[Callable[..., Server]]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
+        until(lambda: server.started or not thread.is_alive(), "the server's start", every=0.01)
+        assert server.started
         running.append((server, thread, listening))
         return Server(study, f"http://127.0.0.1:{listening.getsockname()[1]}", secrets, app)
 
@@ -202,14 +203,16 @@ class Client(httpx.Client):
 
     def lease(self, count: int = 1) -> list[dict[str, Any]]:
         """Pairs to answer, waited for until they are chosen."""
-        give_up = time.monotonic() + 30
-        while time.monotonic() < give_up:
-            reply = self.post("/api/v1/pairs/lease", json={"count": count})
-            assert reply.status_code == 200, reply.text
-            if len(reply.json()["pairs"]) >= count or reply.json()["state"] in ("done", "elsewhere"):
-                break
-            time.sleep(0.02)
-        pairs: list[dict[str, Any]] = reply.json()["pairs"]
+        reply: dict[str, Any] = {}
+
+        def held() -> bool:
+            asked = self.post("/api/v1/pairs/lease", json={"count": count})
+            assert asked.status_code == 200, asked.text
+            reply.update(asked.json())
+            return len(reply["pairs"]) >= count or reply["state"] in ("done", "elsewhere")
+
+        until(held, f"a lease of {count} pairs", seconds=30)
+        pairs: list[dict[str, Any]] = reply["pairs"]
         return pairs
 
     def answer(self, pair: dict[str, Any], answer: str = "left", **more: Any) -> httpx.Response:
@@ -263,6 +266,10 @@ def team(study: Study, serve: Callable[..., Server], enter: Callable[..., Client
     return lambda name="": enter(server, name)
 
 
+def _is_lease(reply: Any) -> bool:
+    return bool(reply.url.endswith("/api/v1/pairs/lease"))
+
+
 class Window:
     """A browser window at a server: opens pages, answers by key, and remembers what went wrong on the console."""
 
@@ -279,6 +286,17 @@ class Window:
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._heard)
+        self.leases: list[Any] = []
+        self.fetched: list[str] = []
+        self.page.on("requestfinished", lambda request: self.fetched.append(request.url))
+        self.page.on("response", lambda reply: self.leases.append(reply) if _is_lease(reply) else None)
+        self.page.on("framenavigated", self._elsewhere)
+
+    def _elsewhere(self, frame: Any) -> None:
+        # What an earlier page was given is gone with it.
+        if frame == self.page.main_frame:
+            self.leases.clear()
+            self.fetched.clear()
 
     def _heard(self, message: Any) -> None:
         # A dead network is what some tests are about.
@@ -297,28 +315,40 @@ class Window:
         return page
 
     def pair(self) -> tuple[str, str]:
-        """The ids of the two images in sight, once both are painted."""
-        self.page.wait_for_function(
-            "() => { const now = [...document.querySelectorAll('.stage img.now')];"
-            " return now.length === 2 && now.every((n) => n.complete && n.naturalWidth) }"
-        )
-        left, right = self.page.eval_on_selector_all(
-            ".stage img.now", "nodes => nodes.map((n) => n.dataset.image)"
-        )
+        """The ids of the two images in sight, once they can be answered."""
+        return self._pair_other_than(None)
+
+    def _pair_other_than(self, before: tuple[str, str] | None) -> tuple[str, str]:
+        """The pair in sight, once it is another one than before, both pictures are painted and keys answer it."""
+        left, right = self.page.wait_for_function(
+            "(before) => { const now = [...document.querySelectorAll('.stage img.now')];"
+            " const ids = now.map((n) => n.dataset.image);"
+            " return now.length === 2 && now.every((n) => n.complete && n.naturalWidth)"
+            " && document.querySelector('.frames').ariaBusy === 'false'"
+            " && (!before || ids[0] !== before[0] || ids[1] !== before[1]) && ids }",
+            arg=before and list(before),
+        ).json_value()
         return left, right
 
     def press(self, key: str) -> tuple[str, str]:
         """Answer the pair in sight by a key; gives the pair that comes next."""
         before = self.pair()
-        self.page.wait_for_timeout(30)
         self.page.keyboard.press(key)
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            after = self.pair()
-            if after != before:
-                return after
-            self.page.wait_for_timeout(10)
-        raise AssertionError(f"{key} brought no other pair")
+        return self._pair_other_than(before)
+
+    def stocked(self, pairs: int) -> None:
+        """Wait until so many pairs are in the browser with their pictures: they can be answered without the server."""
+        held: dict[int, tuple[str, str]] = {}
+        read = 0
+        while len(held) < pairs:
+            if read == len(self.leases):
+                self.page.wait_for_event("response", _is_lease)
+            for pair in self.leases[read].json()["pairs"]:
+                held[pair["id"]] = (pair["left"], pair["right"])
+            read += 1
+        missing = {id for pair in held.values() for id in pair}
+        while missing := {id for id in missing if not any(id in url for url in self.fetched)}:
+            self.page.wait_for_event("requestfinished")
 
     def saved(self) -> None:
         """Wait until everything has arrived."""

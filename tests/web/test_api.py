@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, PairSet, random_pairs
 from steelyard.store.records import NewComparison, NewPair
 from steelyard.study import Study
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from conftest import Client, Server
@@ -235,8 +235,8 @@ def test_what_random_pairs_alone_would_have_given(local: Client, study: Study, d
         answer = Answer.LEFT if left > right else Answer.RIGHT
         study.store.answers.add(NewComparison(pair.pair, "kt", answer, pair.left, pair.right))
     study.fit()
-    time.sleep(1.1)  # the document is kept for a second
-    random = local.get("/api/v1/progress").json()["accuracy"]["random"]
+    # The document is kept for a second.
+    random = until(lambda: local.get("/api/v1/progress").json()["accuracy"]["random"], "a new document")
     assert [point["answers"] for point in random] == [10, 16, 22, 28, 34, 40]
     assert all(0 <= p["low"] <= p["estimate"] <= p["high"] <= 1 for p in random)
     assert random[-1]["estimate"] > 0.7
@@ -289,9 +289,7 @@ def test_progress_says_what_happened(local: Client, study: Study, teach: Teach) 
     assert before["spread"]["shapes"] == []
     assert before["people"]["sentence"] == "Nobody has answered yet."
     teach(study, 40)
-    import time
-
-    time.sleep(1.1)  # a progress document is kept for a second
+    until(lambda: local.get("/api/v1/progress").json()["answered"] == 40, "a new document")
     after = local.get("/api/v1/progress").json()
     assert [shape["name"] for shape in after["spread"]["shapes"]] == ["Mayo 0", "Mayo 1", "Mayo 2", "Mayo 3"]
     assert sum(shape["count"] for shape in after["spread"]["shapes"]) == int(

@@ -54,6 +54,8 @@ def test_a_reply_that_crossed_an_answer_does_not_count_back(
 ) -> None:
     """Taking more pairs tells how many are answered; a slow reply must not undo the count of faster ones."""
     user = window(serve(make_study()))
+    wanted: list[str] = []
+    user.page.on("request", lambda request: wanted.append(request.url))
     user.compare()
     held = []
 
@@ -67,10 +69,12 @@ def test_a_reply_that_crossed_an_answer_does_not_count_back(
     assert held
     assert held[0][1].json()["answered"] < 4
     assert user.page.locator("#pace").inner_text().startswith("4 of ")
-    with user.page.expect_response("**/api/v1/pairs/lease"):
+    # The page counts what the reply says, then asks for its pictures: when a new one is asked for, it has counted.
+    images = [pair[side] for pair in held[0][1].json()["pairs"] for side in ("left", "right")]
+    new = [image for image in images if not any(image in url for url in wanted)]
+    with user.page.expect_request(lambda request: any(image in request.url for image in new)):
         held[0][0].fulfill(response=held[0][1])
     user.page.unroute("**/api/v1/pairs/lease")
-    user.page.wait_for_timeout(100)
     assert user.page.locator("#pace").inner_text().startswith("4 of ")
 
 
@@ -102,7 +106,6 @@ def test_cannot_judge_asks_why_and_may_exclude(
     page = user.compare()
     _, right = user.pair()
     box = page.locator('.frame[data-side="left"]').bounding_box()
-    page.wait_for_timeout(50)
     page.keyboard.press(" ")
     assert page.locator("#why").is_visible()
     assert page.locator('.frame[data-side="left"]').bounding_box() == box, "pictures keep their place"
@@ -115,7 +118,6 @@ def test_cannot_judge_asks_why_and_may_exclude(
     [row] = study.store.answers.log()
     assert (row.answer.value if row.answer else None, row.note) == ("cannot judge", "blurred")
     assert study.store.images.excluded_ids() == {user.server.content(right)}
-    page.wait_for_timeout(50)
     page.keyboard.press(" ")
     page.keyboard.press(" ")
     user.pair()
@@ -147,8 +149,7 @@ def test_offline_and_back_nothing_lost_or_doubled(
     study = make_study()
     user = window(serve(study))
     user.compare()
-    user.page.wait_for_function("() => document.querySelectorAll('.stage img').length === 4")
-    user.page.wait_for_timeout(500)  # the next pairs' pictures arrive
+    user.stocked(6)
     expected = [(*user.pair(), "left")]
     user.press("ArrowLeft")
     user.saved()
@@ -168,9 +169,12 @@ def test_offline_and_back_nothing_lost_or_doubled(
     user.context.set_offline(False)
     user.saved()
     assert counted(study) == expected
+    sent = []
+    user.page.on("request", lambda request: sent.append(request.url))
     user.page.reload()
-    user.pair()
-    user.page.wait_for_timeout(300)
+    user.pair()  # the page sends what waits before it asks for pairs
+    assert any(url.endswith("/pairs/lease") for url in sent)
+    assert not any("/comparisons" in url for url in sent), "there is nothing left to send"
     assert counted(study) == expected
 
 
@@ -283,16 +287,13 @@ def test_by_keyboard_alone_and_by_mouse(make_study: Callable[..., Study], serve:
     study = make_study()
     user = window(serve(study))
     page = user.compare()
-    page.wait_for_timeout(50)
     page.locator('[data-answer="equal"]').focus()
     before = user.pair()
     page.keyboard.press(" ")  # works the focused button; it is not "cannot judge"
     page.wait_for_function(f"() => document.querySelector('.stage img.now').dataset.image !== '{before[0]}'")
     user.pair()
-    page.wait_for_timeout(50)
     page.locator('[data-answer="right"]').click()
     user.pair()
-    page.wait_for_timeout(50)
     page.keyboard.press(" ")  # after a click the keyboard is free again
     assert page.locator("#why").is_visible()
     user.saved()
@@ -303,14 +304,16 @@ def test_by_keyboard_alone_and_by_mouse(make_study: Callable[..., Study], serve:
 def test_holding_a_key_answers_once(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
-    page = user.compare()
-    page.wait_for_timeout(50)
-    for _ in range(5):
-        page.keyboard.down("ArrowLeft")  # repeats, as a held key does
-    page.keyboard.up("ArrowLeft")
+    user.compare()
+    expected = (*user.pair(), "left")
+    user.page.keyboard.down("ArrowLeft")
+    second = user.pair()
+    for _ in range(4):
+        user.page.keyboard.down("ArrowLeft")  # repeats, as a held key does, and this pair could be answered
+        assert user.pair() == second
+    user.page.keyboard.up("ArrowLeft")
     user.saved()
-    page.wait_for_timeout(200)
-    assert len(counted(study)) == 1
+    assert counted(study) == [expected]
 
 
 def test_swiping_on_a_phone(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:
@@ -319,7 +322,6 @@ def test_swiping_on_a_phone(make_study: Callable[..., Study], serve: Serve, wind
     page = user.compare()
     expected = (*user.pair(), "right")
     assert page.locator('[data-answer="right"]').inner_text() == "bottom one"
-    page.wait_for_timeout(50)
     frame = page.locator('.frame[data-side="left"]').bounding_box()
     assert frame is not None
     finger = user.context.new_cdp_session(page)
@@ -347,10 +349,9 @@ def test_the_end_says_what_was_achieved(
     teach(study, 42)
     user = window(serve(study))
     page = user.compare()
-    for _ in range(3):
-        page.wait_for_timeout(50)
-        page.keyboard.press("ArrowLeft")
-        page.wait_for_timeout(150)
+    for _ in range(2):
+        user.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
     page.wait_for_selector("#finished-title:has-text('Done')")
     page.wait_for_selector("#finished-text:has-text('45 answers have put 60 images in order')")
     page.wait_for_selector(".ladder img")

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from steelyard.store import database
 from steelyard.store.errors import StoreError, UnavailableError
 from steelyard.study import Study
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from conftest import Client, Server
@@ -32,10 +33,6 @@ def people(
 
 def away(*_: object, **__: object) -> None:
     raise AWAY
-
-
-def wait_for_readiness_to_be_asked_again() -> None:
-    time.sleep(1.1)
 
 
 def test_alive_is_alive_whoever_asks_and_whatever_is_broken(
@@ -67,15 +64,14 @@ def test_ready_means_that_the_store_answers(
     assert told["store"] == "ok"
     assert told["trainer"]["busy"] is False
     monkeypatch.setattr(web.store, "probe", away)
-    wait_for_readiness_to_be_asked_again()
+    until(lambda: stranger.get("/readyz").status_code == 503, "another look at the store")
     for who in (stranger, kt):
         reply = who.get("/readyz")
         assert (reply.status_code, reply.json()) == (503, {"ready": False})
         assert "hospital" not in reply.text + repr(reply.headers)
     assert "hospital" in ada.get("/readyz").json()["store"]
     monkeypatch.undo()
-    wait_for_readiness_to_be_asked_again()
-    assert stranger.get("/readyz").status_code == 200
+    until(lambda: stranger.get("/readyz").status_code == 200, "another look at the store")
 
 
 def test_many_probes_are_one_question(

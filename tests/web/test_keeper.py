@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from steelyard.store.errors import StoreError
 from steelyard.study import Study
 from steelyard.web import keeper
-
-
-def until(what: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if what():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
+from tests.waiting import until
 
 
 def test_the_log_is_brought_in_again_and_again_whatever_happens(

@@ -62,26 +62,28 @@ def six_during(
     user: Window, outage: Callable[[], None], back: Callable[[], None]
 ) -> list[tuple[str, str, str]]:
     """Two answers, the outage, four more answers that wait, the end of the outage; what was answered in order."""
+    user.page.clock.install()
     user.compare()
-    user.page.wait_for_timeout(500)  # the next pairs' pictures arrive
+    user.stocked(6)
     expected = []
     for k in range(6):
         if k == 2:
             user.saved()
             outage()
         expected.append((*user.pair(), "left"))
-        user.page.wait_for_timeout(30)
-        user.page.keyboard.press("ArrowLeft")
         if k < 5:
-            user.page.wait_for_function(
-                f"() => document.querySelector('.stage img.now')?.dataset.image !== '{expected[-1][0]}'"
-                f" || [...document.querySelectorAll('.stage img.now')][1].dataset.image !== '{expected[-1][1]}'"
-            )
+            user.press("ArrowLeft")
+        else:
+            user.page.keyboard.press("ArrowLeft")
     state(user, "waiting")
-    user.page.wait_for_timeout(2500)  # it is tried again and again
+    for _ in range(2):  # it is tried again and again
+        with user.page.expect_response("**/api/v1/comparisons"):
+            user.page.clock.fast_forward(20_000)
+        state(user, "waiting")
     assert user.page.locator("#saved").inner_text() == "waiting for the network (4)"
     assert len(entries(user)) == 4
     back()
+    user.page.clock.fast_forward(20_000)
     user.saved()
     assert user.page.locator("#saved").inner_text() == "saved"
     return expected
@@ -385,15 +387,19 @@ def test_only_an_acknowledgement_of_this_answer_removes_it(
 ) -> None:
     study = make_study()
     user = window(serve(study))
+    user.page.clock.install()
     page = user.compare()
     page.route("**/api/v1/comparisons", lambda route: route.fulfill(**reply))
     given = (*user.pair(), "left")
     user.press("ArrowLeft")
     state(user, "waiting")
-    page.wait_for_timeout(1500)
+    with page.expect_response("**/api/v1/comparisons"):  # it is tried again, and stays where it is
+        page.clock.fast_forward(1300)
+    state(user, "waiting")
     assert len(entries(user)) == 1
     assert page.locator("#saved").inner_text() == "waiting for the network (1)"
     page.unroute("**/api/v1/comparisons")
+    page.clock.fast_forward(2600)
     user.saved()
     assert counted(study) == [given]
     forgive(user)
@@ -401,6 +407,7 @@ def test_only_an_acknowledgement_of_this_answer_removes_it(
 
 def test_a_server_that_asks_for_time_gets_it(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     user = window(serve(make_study()))
+    user.page.clock.install()
     page = user.compare()
     asked: list[str] = []
 
@@ -413,8 +420,13 @@ def test_a_server_that_asks_for_time_gets_it(make_study: MakeStudy, serve: Serve
     page.route("**/api/v1/comparisons", busy)
     user.press("ArrowLeft")
     state(user, "waiting")
-    page.wait_for_timeout(4000)  # without the header it would have been tried twice more by now
+    page.clock.fast_forward(119_000)  # without the header it would have been tried again long ago
+    page.evaluate("() => fetch('/api/v1/me')")  # whatever the clock set off would have gone out before this
     assert len(asked) == 1
+    with page.expect_response("**/api/v1/comparisons"):
+        page.clock.fast_forward(32_000)
+    assert len(asked) == 2
+    state(user, "waiting")
     page.unroute("**/api/v1/comparisons")
     page.locator("#saved").click()
     page.locator("#stuck-retry").click()  # a person may be quicker
@@ -513,8 +525,7 @@ def test_an_undo_of_a_refused_answer_survives_a_full_storage(
         " if (key.startsWith('steelyard.refused')) throw new DOMException('full', 'QuotaExceededError');"
         " set.call(this, key, text); } }"
     )
-    user.press("z")
-    page.wait_for_timeout(300)
+    user.press("z")  # nothing is sent, so that what becomes of the undo is decided before the pair is shown
     assert len(entries(user)) == 1, "the undo is where a closed tab leaves it"
     page.evaluate("() => { window.onbeforeunload = null; }")
     page.close(run_before_unload=False)

@@ -89,7 +89,10 @@ def settle(user: Window, name: str) -> None:
     if name == "compare":
         user.pair()
     elif name == "grade":
-        page.wait_for_function("() => document.querySelector('.stage img.now')?.naturalWidth")
+        page.wait_for_function(
+            "() => document.querySelector('.stage img.now')?.naturalWidth"
+            " && document.querySelector('.frames').ariaBusy === 'false'"
+        )
     elif name == "ranking":
         page.wait_for_function(
             "() => { const n = [...document.querySelectorAll('.cell img')]; return n.length > 10 && n.every((i) => i.complete && i.naturalWidth) }"
@@ -171,8 +174,9 @@ def test_dialogs_are_accessible(trained: Study, serve: Serve, window: Open) -> N
     page.get_by_text("Keys …").click()
     assert serious(page) == []
     page.keyboard.press("Escape")
-    page.wait_for_timeout(50)
+    page.locator("#keys").wait_for(state="hidden")
     page.keyboard.press(" ")
+    page.locator("#why").wait_for()
     assert serious(page) == []
 
 
@@ -200,7 +204,6 @@ def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
 
     for key in "0213":
         settle(user, "grade")
-        page.wait_for_timeout(80)
         image = page.locator(".stage img.now").get_attribute("data-image")
         assert image
         given.append((image, int(key)))
@@ -212,7 +215,6 @@ def test_grading_by_keys(trained: Study, serve: Serve, window: Open) -> None:
     assert counted() == given
     page.wait_for_function("() => [...document.querySelectorAll('.below img')].every((i) => i.complete)")
     user.shot("grade-review")
-    page.wait_for_timeout(50)
     page.keyboard.press("z")
     page.wait_for_function(
         f"() => document.querySelector('.stage img.now').dataset.image === '{given[-1][0]}'"
@@ -236,7 +238,6 @@ def test_skipped_images_come_again(make_study: Callable[..., Study], serve: Serv
     for _ in range(12):
         settle(user, "grade")
         seen.append(page.locator(".stage img.now").get_attribute("data-image"))
-        page.wait_for_timeout(80)
         page.keyboard.press(" ")
         page.wait_for_function(
             f"() => (document.querySelector('.stage img.now')?.dataset.image ?? '{seen[-1]}') !== '{seen[-1]}'"
@@ -284,9 +285,12 @@ def test_examples_of_each_grade(
     page.keyboard.press("Escape")
     page.keyboard.press("e")
     page.wait_for_selector("#examples[open]")
+    image_before = page.locator(".stage img.now").get_attribute("data-image")
     page.keyboard.press("2")
     page.keyboard.press("Escape")
-    page.wait_for_timeout(100)
+    page.locator("#examples").wait_for(state="hidden")
+    user.saved()  # a grade would have been queued at once and be there now
+    assert page.locator(".stage img.now").get_attribute("data-image") == image_before
     assert study.store.grades.log() == [], "keys mean nothing while examples are open"
 
 

@@ -6,7 +6,6 @@ import os
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from steelyard.study import Study
 from steelyard.web.access import Access, read_access, read_proxies
 from steelyard.web.auth import digest
 from steelyard.web.proxies import Proxied
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from conftest import Client, Server
@@ -229,12 +229,15 @@ def test_the_server_speaks_tls(make_study: Callable[..., Study], certificate: tu
         url, _, secret = line.split(": ", 1)[1].strip().partition("/login#link=")
         assert url.startswith("https://127.0.0.1:")
         trust = ssl.create_default_context(cafile=str(cert))
-        for _ in range(100):
+
+        def sign_in() -> httpx.Response | None:
             try:
-                reply = httpx.post(f"{url}/api/v1/session", json={"link": secret}, verify=trust, timeout=60)
-                break
+                return httpx.post(f"{url}/api/v1/session", json={"link": secret}, verify=trust, timeout=60)
             except httpx.TransportError:
-                time.sleep(0.1)
+                return None
+
+        reply = until(sign_in, "an answer")
+        assert reply is not None
         assert reply.status_code == 200
         assert "Secure" in reply.headers["set-cookie"]
         assert reply.headers["strict-transport-security"] == "max-age=31536000"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +21,7 @@ from steelyard.store.errors import (
 from steelyard.store.records import NewComparison
 from steelyard.study import Study
 from steelyard.web.scribe import Scribe
+from tests.waiting import until
 
 
 def handed(study: Study, people: int, each: int) -> list[NewComparison]:
@@ -123,8 +123,7 @@ def test_when_the_database_is_away_everybody_hears_of_it_at_once(
         first = crowd.submit(attempt, scribe, answers[0])
         started.wait(30)
         others = [crowd.submit(attempt, scribe, answer) for answer in answers[1:]]
-        while len(scribe._waiting) < 11:
-            time.sleep(0.01)
+        until(lambda: len(scribe._waiting) == 11, "the others' waiting")
         go_on.set()
         assert {one.result() for one in [first, *others]} == {UnavailableError}
     assert len(attempts) == 2

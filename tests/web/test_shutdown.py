@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from steelyard.study import Study
+from tests.waiting import until
 
 
 class Process:
@@ -34,9 +35,8 @@ class Process:
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        while not self.url:
-            assert self.run.poll() is None, self.lines
-            time.sleep(0.05)
+        until(lambda: self.url or self.run.poll() is not None, "the server's start")
+        assert self.url, self.lines
 
     def _read(self) -> None:
         assert self.run.stderr is not None
@@ -73,15 +73,16 @@ def start() -> Iterator[Callable[..., Process]]:
 def sign_in(process: Process) -> httpx.Client:
     """The person at this machine."""
     client = httpx.Client(base_url=process.url, timeout=30)
-    give_up = time.monotonic() + 60
-    while True:
+    key = process.link.partition("#key=")[2]
+
+    def csrf() -> str:
         try:
-            key = process.link.partition("#key=")[2]
-            client.headers["X-CSRF-Token"] = client.post("/api/v1/session", json={"key": key}).json()["csrf"]
-            return client
+            return str(client.post("/api/v1/session", json={"key": key}).json()["csrf"])
         except httpx.TransportError:
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+            return ""
+
+    client.headers["X-CSRF-Token"] = until(csrf, "an answer")
+    return client
 
 
 def answer(client: httpx.Client, pair: dict[str, Any], id: str) -> int:
@@ -116,11 +117,9 @@ def test_told_to_stop_it_finishes_what_it_began(
 
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
-    give_up = time.monotonic() + 120
-    while len(acknowledged) < 12:
-        assert time.monotonic() < give_up, process.lines
-        time.sleep(0.02)
-    time.sleep(1.0)
+    until(lambda: len(acknowledged) >= 12, "twelve answers", seconds=120)
+    with Study.open(folder) as watching:
+        until(lambda: watching.store.models.trainer.state().owner, "the trainer's start", seconds=120)
     begun = time.monotonic()
     assert process.stop() == 0, process.lines
     assert time.monotonic() - begun < 45
@@ -171,10 +170,7 @@ def test_a_worker_told_to_stop_gives_its_lease_back(make_study: Callable[..., St
          f"sys.argv = ['steelyard', 'worker', {str(study.folder)!r}]\nmain()"],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    give_up = time.monotonic() + 60
-    while study.store.models.trainer.state().owner is None:
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    until(lambda: study.store.models.trainer.state().owner, "the worker's lease")
     worker.terminate()
     assert worker.wait(timeout=60) == 0
     assert study.store.models.trainer.state().owner is None

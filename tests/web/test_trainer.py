@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from steelyard.pairs import Answer
 from steelyard.study import Study
 from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
+from tests.waiting import until
 
 
 def answer(study: Study, n: int) -> None:
@@ -78,10 +78,7 @@ def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
     def slow(self: Study, *, progress: Callable[[int, int, str], None], trainer: str) -> None:
         study.store.models.trainer.release(trainer)
         assert study.store.models.trainer.claim("usurper", 60)
-        for step in range(200):
-            progress(step, 200, "pretending")
-            time.sleep(0.02)
-        raise AssertionError("the fit went on without the lease")
+        until(lambda: progress(0, 1, "pretending"), "the end of a fit without its lease")
 
     monkeypatch.setattr(Study, "fit", slow)
     assert run_worker(study.folder, once=True, nice=0) == 0
@@ -106,13 +103,6 @@ def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest
     assert study.store.answers.count() == 20
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
-
-
 def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[..., Study]) -> None:
     """Killed while it holds the lease; another takes over when it has run out."""
     study = make_study()
@@ -132,7 +122,7 @@ def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[
     process = TrainerProcess(study.folder)
     process.start()
     try:
-        wait_for(lambda: study.store.models.newest() is not None)
+        until(lambda: study.store.models.newest() is not None, "a model")
     finally:
         process.stop()
     assert process.pid is None
@@ -158,7 +148,7 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
             Path(f"/proc/{child}/stat").read_text(encoding="ascii").split()[2] == "Z"
         )  # ended, not yet asked about
 
-    wait_for(gone)
+    until(gone, "the end of the trainer")
 
 
 def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]

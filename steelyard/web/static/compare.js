@@ -49,6 +49,7 @@ const recent = new Set(); // answered on this page: a lease reply that crossed t
 
 function show(item, was = null) {
   current = { item, was, shown: null };
+  viewer.busy = true;
   item.load();
   one("#finished").hidden = true;
   one("#working").hidden = false;
@@ -59,7 +60,7 @@ function show(item, was = null) {
   }
   frames.forEach((frame, index) => frame.classList.toggle("was", was === ["left", "right"][index]));
   item.decoded().then(
-    () => { if (current?.item === item) { current.shown = Date.now() / 1000; mark(); } },
+    () => { if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; mark(); } },
     () => { if (current?.item === item) unreadable(item); },
   );
 }
@@ -71,6 +72,7 @@ function mark() {
 
 function unreadable(item) {
   current.shown = Date.now() / 1000;
+  viewer.busy = false;
   announce("A picture could not be loaded.");
   item.nodes.forEach((node, index) => {
     if (node.naturalWidth) return;

@@ -26,6 +26,9 @@ export class Viewer extends EventTarget {
     });
   }
 
+  /** Whether what is shown is still being unpacked; until it is there, keys that answer do nothing. */
+  set busy(value) { this.frames[0].parentNode.setAttribute("aria-busy", String(value)); }
+
   get node() { return this.stages[0].querySelector("img.now"); }
 
   reset() {
