@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -277,7 +277,9 @@ class _Rows:
 
     def append(self, keys: NDArray[np.bytes_], rows: NDArray[Any]) -> None:
         """Add rows; those that somebody else added meanwhile are left out."""
-        with _disk_errors(self.folder), _locked(self.folder / "lock"):
+        from filelock import FileLock  # flock or its like; a killed process gives it back
+
+        with _disk_errors(self.folder), FileLock(self.folder / "lock", poll_interval=0.005):
             self.refresh()
             new = self.not_by_others(keys)
             keys, rows = keys[new], rows[new]
@@ -344,40 +346,3 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         raise CatalogError(
             f"cannot write the cache {folder}: {error.strerror or error}; free some space or choose another folder"
         ) from error
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Only one process (and one thread) at a time; a killed one gives the lock back."""
-    with path.open("a+b") as file:
-        _lock(file)
-        try:
-            yield
-        finally:
-            _unlock(file)
-
-
-if os.name == "nt":  # pragma: no cover
-    import msvcrt
-
-    def _lock(file: IO[bytes]) -> None:
-        file.seek(0)
-        while True:
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-                return
-            except OSError:  # it gives up after ten seconds
-                continue
-
-    def _unlock(file: IO[bytes]) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-
-else:
-    import fcntl
-
-    def _lock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-    def _unlock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)

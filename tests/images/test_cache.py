@@ -123,7 +123,7 @@ class TestRows:
         ids = ids_of(5)
         get(tmp_path, ids, Counting(ids))
         monkeypatch.setattr(cache, "_write", lambda *_: pytest.fail("wrote"))
-        monkeypatch.setattr(cache, "_lock", lambda *_: pytest.fail("locked"))
+        monkeypatch.setattr("filelock.FileLock", lambda *_, **__: pytest.fail("locked"))
         assert get(tmp_path, ids, Counting(ids)).shape == (5, 3)
 
 
