@@ -47,7 +47,7 @@ class Passwords:
             raise Problem(
                 422,
                 f"This password is too easy to guess{f' ({why[0].lower()}{why[1:]})' if why else ''}. "
-                "Four or five words that do not belong together are good, and easy to remember.",
+                "Four or five unrelated words work well and are easy to remember.",
                 code="password",
             )
 

@@ -504,7 +504,7 @@ def test_no_label_lies_on_another(
     assert "2 others" in page.locator("#people .legend").inner_text()
     assert page.locator("#accuracy .legend span").all_inner_texts() == [
         "this study, with its 95 % interval",
-        "had only its random pairs been asked; 95 % at the end",
+        "had only its random pairs been asked, with a 95 % interval at the end",
     ]
     assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
     page.locator("#accuracy summary").click()
@@ -524,7 +524,7 @@ def test_administration(make_study: Callable[..., Study], serve: Serve, window: 
     page.wait_for_selector("#secret[open]")
     link = page.locator("#secret-value").input_value()
     assert "/login#link=" in link
-    assert "works once and ends on" in page.locator("#secret-text").inner_text()
+    assert "works once and expires on" in page.locator("#secret-text").inner_text()
     assert serious(page) == []
     page.locator("#secret [data-do=close]").click()
     page.wait_for_selector("#people tr:has-text('Kim'):has-text('works once, until')")

@@ -60,8 +60,8 @@ async function newLink(name) {
   const days = one("#link-days").value;
   const body = { days: days ? Number(days) : null, reusable: Boolean(one("#link-reusable").value) };
   const { link, expires, reusable } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`, { body });
-  const good = `It works ${reusable ? "again and again" : "once"}${expires ? ` and ends ${until(expires).replace("until ", "on ")}` : ""}.`;
-  reveal(`Personal link of ${name}. ${good} It is shown now only; an earlier link no longer works.`, new URL(link, location.href).href);
+  const good = `It works ${reusable ? "any number of times" : "once"}${expires ? ` and expires ${until(expires).replace("until ", "on ")}` : ""}.`;
+  reveal(`Personal link for ${name}. ${good} It is shown only once; any earlier link no longer works.`, new URL(link, location.href).href);
   await people();
 }
 
@@ -141,7 +141,7 @@ one("#tokens-add").addEventListener("submit", (event) => {
     const { token } = await call("POST", "/tokens", { body: {
       label: form.label.value.trim(), scope: form.scope.value, days: form.days.value ? Number(form.days.value) : null,
     } });
-    reveal("API token. It is shown now only; send it as “Authorization: Bearer …”.", token);
+    reveal("API token. It is shown only once; send it as “Authorization: Bearer …”.", token);
     form.reset();
     await tokens();
   });
@@ -158,7 +158,7 @@ one("#wording").addEventListener("submit", (event) => {
       question: form.question.value, grades, break_minutes: Number(form.break_minutes.value), raters: Number(form.raters.value),
     } });
     form.dataset.etag = saved.etag;
-    say("Saved. People see it with their next page.");
+    say("Saved. People see it on the next page they open.");
   });
 });
 

@@ -76,7 +76,7 @@ async function send(method, path, { body, form, etag, key, keepalive = false, ag
       // Signed in again in another tab: the session is new, and so is its token.
       const me = await call("GET", "/me");
       if (page.annotator && me.name !== page.annotator) {
-        throw new Problem(401, "Somebody else", `${me.name} is signed in now; what you answered waits for ${page.annotator}.`, { code: "login" });
+        throw new Problem(401, "Somebody else", `${me.name} is signed in now; your answers wait for ${page.annotator}.`, { code: "login" });
       }
       page.csrf = me.csrf;
       return send(method, path, { body, form, etag, key, keepalive, again: true });

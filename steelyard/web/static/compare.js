@@ -170,10 +170,10 @@ async function idle() {
   finished.hidden = false;
   const texts = {
     filling: ["One moment", "The first pairs are on their way."],
-    choosing: ["One moment", "The next pairs are being chosen. They appear by themselves."],
-    elsewhere: ["Nothing for you right now", "What is left is with other annotators. New pairs appear here by themselves."],
-    unreachable: ["The server cannot be reached", "Your answers are kept in this browser and nothing is lost. New pairs appear by themselves when it is back."],
-    done: ["Done. Thank you!", "Everything that was wanted is answered."],
+    choosing: ["One moment", "The next pairs are being chosen; they appear here in a moment."],
+    elsewhere: ["Nothing for you right now", "The remaining pairs are with other annotators. New pairs appear here as they come."],
+    unreachable: ["The server cannot be reached", "Your answers are kept in this browser; nothing is lost. New pairs appear when it is back."],
+    done: ["Done. Thank you!", "Every pair has been answered."],
   };
   const state = feed.problem?.status === 401 ? "unreachable" : feed.state;
   const [title, text] = texts[state] ?? texts.choosing;

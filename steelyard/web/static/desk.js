@@ -114,7 +114,7 @@ export class Desk {
     if (!page.breakMinutes || minutes < page.breakMinutes || this.reminded === this.since) return;
     this.reminded = this.since;
     note.hidden = false;
-    const text = `${Math.round(minutes)} minutes without a break. A short pause keeps your eye steady.`;
+    const text = `${Math.round(minutes)} minutes without a break. A short break keeps your eye sharp.`;
     note.firstElementChild.textContent = text;
     announce(text);
     one("button", note).addEventListener("click", () => { note.hidden = true; this.since = Date.now(); }, { once: true });

@@ -84,7 +84,7 @@ function next() {
   current = null;
   if (skipped.size) { // a handful is handed out at a time: what was skipped comes again
     skipped.clear();
-    announce("The images you skipped come again.");
+    announce("The images you skipped come up again.");
     feed.fill();
   }
   one("#working").hidden = true;
@@ -92,8 +92,8 @@ function next() {
   const done = feed.state === "done";
   one("#finished-title").textContent = done ? "Nothing left to grade" : "One moment";
   one("#finished-text").textContent = done
-    ? "Every image that is worth grading has a grade from you."
-    : "The next images are being chosen. They appear by themselves.";
+    ? "You have graded every image that is worth grading."
+    : "The next images are being chosen; they appear here in a moment.";
 }
 
 function grade(value) {
@@ -116,7 +116,7 @@ function undo() {
   const last = history.at(-1);
   if (!last) { announce("Nothing to undo."); return; }
   if (last.stands) {
-    const text = "The grade before stands: you have seen its neighbours in the model’s order.";
+    const text = "The previous grade is final: you have seen its neighbours in the model’s order.";
     one("#review").replaceChildren(text);
     announce(text);
     return;
@@ -164,10 +164,10 @@ async function review(given) {
   }
   const picture = (id, name) => element("img", { src: pixels(id, "thumb"), alt: name });
   box.replaceChildren(
-    ...found.below.map((id) => picture(id, "a little less severe, says the model")),
+    ...found.below.map((id) => picture(id, "a little less severe, according to the model")),
     element("img", { class: "it", src: pixels(given.record.id, "thumb"), alt: "the image you graded before" }),
-    ...found.above.map((id) => picture(id, "a little more severe, says the model")),
-    element("span", {}, `You said ${page.grades[given.grade].name}; neighbours in the model’s order. It stands.`),
+    ...found.above.map((id) => picture(id, "a little more severe, according to the model")),
+    element("span", {}, `You said ${page.grades[given.grade].name}. These are its neighbours in the model’s order; your grade is final.`),
   );
 }
 

@@ -45,10 +45,10 @@ function accuracy(data) {
     levels: [{ value: 0.5, name: "a coin: 50 %" }],
     formatX: number, formatY: (v) => percent(v), series,
   });
-  card("accuracy", data.sentence, chart || null, ["answers", "chosen how", "estimate", "low", "high"],
+  card("accuracy", data.sentence, chart || null, ["answers", "how chosen", "estimate", "low", "high"],
     lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])),
     "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.",
-    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked; 95 % at the end"] : [])]));
+    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked, with a 95 % interval at the end"] : [])]));
 }
 
 function spread(data) {
@@ -87,7 +87,7 @@ function people(data) {
     title: "Answers over time", description: data.sentence, x: "", y: "answers", low: 0,
     ticksX, formatX: last - first > 2 * 86400 ? day : hour, formatY: number, series: data.series,
   });
-  card("people", data.sentence, chart || null, ["annotator", "answers", "equal", "can’t judge", "undone", "seconds an answer", "last"],
+  card("people", data.sentence, chart || null, ["annotator", "answers", "equal", "can’t judge", "undone", "seconds per answer", "last"],
     data.rows.map((r) => [r.annotator, number(r.answers), number(r.equal), number(r.cannot_judge), number(r.undone), r.seconds == null ? "–" : r.seconds.toFixed(1), r.last_at == null ? "–" : ago(r.last_at)]),
     "Nobody has answered yet. Open Compare and press a key.",
     legend(data.series.map((s) => s.name), others > 0 ? `and ${count(others, "other")}, in the numbers below` : ""));
@@ -115,7 +115,7 @@ async function look() {
   try {
     data = await call("GET", "/progress");
   } catch (problem) {
-    one("#state").textContent = problem.status === 401 ? "You were signed out. Sign in again to go on." : "The server cannot be reached. What you see is the last it said; nothing is lost.";
+    one("#state").textContent = problem.status === 401 ? "You were signed out. Sign in again to go on." : "The server cannot be reached. You see what it last said; nothing is lost.";
     return;
   }
   one("#state").textContent = `${count(data.answered, "answer")} of ${number(data.wanted)} · ${count(data.images, "image")}`;

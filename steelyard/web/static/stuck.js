@@ -40,9 +40,9 @@ export class Stuck {
     } else if (waiting) {
       parts.push(`${many(waiting, this.noun)} kept in this browser and will be sent; nothing is lost.`);
     }
-    if (signIn) parts.push(queue.problem.title === "Somebody else" ? queue.problem.message : "You were signed out. Sign in again and they are sent.");
+    if (signIn) parts.push(queue.problem.title === "Somebody else" ? queue.problem.message : "You were signed out. Sign in again to send them.");
     else if (queue.state === "stuck" && queue.problem) parts.push(queue.problem.message);
-    else if (queue.state === "waiting") parts.push("The server cannot be reached; it is tried again by itself. You can go on.");
+    else if (queue.state === "waiting") parts.push("The server cannot be reached; the page keeps trying. You can go on.");
     if (refused.length) {
       const single = refused.length === 1;
       parts.push(`The server did not take ${single ? "this one" : "these"}. Nothing is lost: ${single ? "it is" : "they are"} kept in this browser until you decide.`);
@@ -99,7 +99,7 @@ function what({ event, followed }) {
   if (event?.kind === "comparison") return `You said: ${SPOKEN[event.body?.answer] ?? event.body?.answer}${gone}`;
   if (event?.kind === "grade") return `You graded: ${page.grades?.[event.body?.grade]?.name ?? event.body?.grade}${gone}`;
   if (event?.kind?.startsWith("undo")) return "You took an answer back";
-  return event ? "Something of another version" : "An entry that cannot be read";
+  return event ? "Something from another version" : "An entry that cannot be read";
 }
 
 function when({ event, at }) {

@@ -63,7 +63,7 @@ class Shape(BaseModel):
 
 
 class SpreadPart(BaseModel):
-    """How do scores spread?"""
+    """How are the scores spread?"""
 
     sentence: str
     shapes: list[Shape]
