@@ -1,7 +1,7 @@
 // Administration: people, tokens, wording, excluded images, the audit log. Everything goes through the API.
 
 import { call, pixels } from "./api.js";
-import { ago, count, until } from "./format.js";
+import { ago, count, date } from "./format.js";
 import "./menu.js";
 import { announce, element, one, page } from "./page.js";
 
@@ -49,7 +49,7 @@ async function people() {
 
 /** How somebody signs in, and until when. */
 function waysIn(person) {
-  const link = [person.link_once ? "works once" : null, person.link_expires ? until(person.link_expires) : null].filter(Boolean).join(", ");
+  const link = [person.link_once ? "works once" : null, person.link_expires ? `until ${date(person.link_expires)}` : null].filter(Boolean).join(", ");
   return [
     person.has_password ? "password" : null,
     person.has_link ? `link${link ? ` (${link})` : ""}` : null,
@@ -60,7 +60,7 @@ async function newLink(name) {
   const days = one("#link-days").value;
   const body = { days: days ? Number(days) : null, reusable: Boolean(one("#link-reusable").value) };
   const { link, expires, reusable } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`, { body });
-  const good = `It works ${reusable ? "any number of times" : "once"}${expires ? ` and expires ${until(expires).replace("until ", "on ")}` : ""}.`;
+  const good = `It works ${reusable ? "any number of times" : "once"}${expires ? ` and expires on ${date(expires)}` : ""}.`;
   reveal(`Personal link for ${name}. ${good} It is shown only once; any earlier link no longer works.`, new URL(link, location.href).href);
   await people();
 }
@@ -123,9 +123,9 @@ async function tokens() {
   const { tokens: rows } = await call("GET", "/tokens");
   one("#tokens-none").hidden = rows.length > 0;
   one("#tokens tbody").replaceChildren(...rows.map((token) => element("tr", {},
-    element("th", { scope: "row" }, token.label), element("td", { "data-label": "Whose" }, token.annotator),
-    element("td", { "data-label": "May" }, { read: "read", answer: "answer", full: "all" }[token.scope]),
-    element("td", { "data-label": "Ends" }, token.expires == null ? "never" : ended(token) ? "is over" : until(token.expires)),
+    element("th", { scope: "row" }, token.label), element("td", { "data-label": "Owner" }, token.annotator),
+    element("td", { "data-label": "Can" }, { read: "read", answer: "answer", full: "do everything" }[token.scope]),
+    element("td", { "data-label": "Expires" }, token.expires == null ? "never" : ended(token) ? "expired" : date(token.expires)),
     element("td", {}, token.last_used == null ? "never used" : `used ${ago(token.last_used)}`),
     element("td", {}, token.revoked ? "revoked" : ended(token) ? "" : element("div", { class: "actions" }, act("Revoke", async () => {
       await call("DELETE", `/tokens/${token.id}`);

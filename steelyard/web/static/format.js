@@ -19,8 +19,8 @@ export function ago(time, now = Date.now() / 1000) {
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-/** "until 24 Nov 2026"; the time is in seconds since 1970. */
-export const until = (time) => `until ${day.format(new Date(time * 1000))}`;
+/** "24 Nov 2026"; the time is in seconds since 1970. */
+export const date = (time) => day.format(new Date(time * 1000));
 
 /** How long something takes, roughly: "~6 min". */
 export function about(seconds) {

@@ -20,7 +20,7 @@ async function load() {
     element("th", { scope: "row" }, signature.signer),
     element("td", { "data-label": "When" }, new Date(signature.at * 1000).toLocaleString()),
     element("td", { "data-label": "Meaning" }, signature.meaning),
-    element("td", { "data-label": "Known by" }, signature.via),
+    element("td", { "data-label": "Identified by" }, signature.via),
     element("td", { "data-label": "Since then" }, signature.changed_since.join(", ") || "nothing has changed"))));
 }
 
