@@ -20,7 +20,7 @@ from steelyard.progress import Progress
 
 if TYPE_CHECKING:
     from steelyard.annotators import VirtualAnnotator
-    from steelyard.config import AskConfig, RankerConfig
+    from steelyard.config import AskConfig, ConvexConfig
     from steelyard.images.synthetic import SyntheticImages
     from steelyard.study import Study
 
@@ -210,6 +210,7 @@ def run_demo(
         annotator = NoisyAnnotator(drawn.severity[order], scale=_NOISE)
         features = np.asarray(study.inputs(tell))
         ranker, ask = study.config.ranker, study.config.ask
+        assert ranker.kind == "convex"  # the quick preset
         unseen = extract(
             test.images, backbone=ranker.backbone, image_size=ranker.image_size,
             progress=lambda done, total, text: tell(done, total, "features of unseen patients"),
@@ -242,7 +243,7 @@ class _Race:
         unseen: NDArray[np.floating],
         test: SyntheticImages,
         annotator: VirtualAnnotator,
-        ranker: RankerConfig,
+        ranker: ConvexConfig,
         seed: int,
     ) -> None:
         from steelyard.evaluate.accuracy import overall_pairs

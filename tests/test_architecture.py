@@ -68,10 +68,22 @@ def loaded_after(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [
-        ("import steelyard", {"torch", "pandas", "numpy", "matplotlib", "sklearn", "sqlalchemy", "pyarrow"}),
+        (
+            "import steelyard",
+            {"pydantic", "torch", "pandas", "numpy", "matplotlib", "sklearn", "sqlalchemy", "pyarrow"},
+        ),
         (
             "import steelyard.cli",
-            {"torch", "pandas", "matplotlib", "sklearn", "sqlalchemy", "lightning_fabric", "fastapi"},
+            {
+                "pydantic",
+                "torch",
+                "pandas",
+                "matplotlib",
+                "sklearn",
+                "sqlalchemy",
+                "lightning_fabric",
+                "fastapi",
+            },
         ),
         ("import steelyard.store.store", {"torch", "pandas"}),
         ("import steelyard.ranker.posterior, steelyard.ranker.convex", {"torch"}),

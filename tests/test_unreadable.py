@@ -41,7 +41,7 @@ def images(tmp_path: Path) -> Path:
 def make_study(tmp_path: Path, images: Path, preset: str, **changes: Any) -> Study:
     catalog = sy.Catalog.from_folder(images)
     settings = {key: {**value} for key, value in RANKERS[preset].items()}
-    return Study.create(tmp_path / "study", catalog, preset=preset, trainer=4, **{**settings, **changes})
+    return Study.create(tmp_path / "study", catalog, preset=preset, refit_after=4, **{**settings, **changes})
 
 
 def answer(study: Study, n: int = 10, strategy: str = "random") -> list[int]:

@@ -151,7 +151,7 @@ class _Loop:
             tested = everything.rows(np.arange(pool, len(everything)))
             times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
             self._measure(number, tested, times)
-        if self.config.classify or (self.config.classify is None and self.ranker.head == "convex"):
+        if self.config.classify or (self.config.classify is None and self.ranker.kind == "convex"):
             learner.fit(self.pairs[self.learnt], self.answers[self.learnt], self._known_grades())
             predicted = learner.posterior(self.split.test).mean
             # "rounding to the nearest grade, clipped to the valid grades"; half goes up

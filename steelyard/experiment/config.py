@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from numpy.typing import ArrayLike
+from pydantic import Field, field_validator
 
-from steelyard.config import Preset, RankerConfig, ranker_preset
-from steelyard.errors import ConfigError, did_you_mean
+from steelyard.config import ConvexConfig, NetworkConfig, Preset, RankerConfig, change_ranker, ranker_preset
+from steelyard.config.images import Layout
+from steelyard.config.section import AtLeastOne, Expect, Section, Texts, WholeNumbers, ZeroOrMore
+from steelyard.errors import ConfigError
 from steelyard.options import parse_options
 
 if TYPE_CHECKING:
@@ -19,10 +23,15 @@ __all__ = ["ExperimentConfig", "Method", "parse_method"]
 SINGLE = ("baseline", "all", "conventional")  # one training, no rounds
 # May differ when a run is taken up again: more of the same, or another place. What the data is, its fingerprint says.
 _GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels", "features")
+# `head` is 0.1's word for the kind.
+_RANKER = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
+# Inputs are computed once for all methods.
+_INPUTS = ("backbone", "trained_stages", "image_size")
+
+Percentage = Annotated[float, Field(gt=0, le=100), Expect("a percentage above 0, up to 100")]
 
 
-@dataclass(frozen=True)
-class ExperimentConfig:
+class ExperimentConfig(Section):
     """An experiment.
 
     Attributes:
@@ -41,7 +50,7 @@ class ExperimentConfig:
         r: first pairs, in % of the training images.
         s: pairs a round, in % of the training images.
         rounds: K, rounds after the first.
-        draws: T; only `draws` posteriors use it.
+        draws: T, of the rankers whose posterior is `draws`.
         start: how the first pairs are chosen.
         annotator: who answers, with options after colons: `perfect`, `noisy:scale=0.5`, … (`steelyard.annotators`).
         reselect: may images that were already compared be chosen again.
@@ -54,62 +63,73 @@ class ExperimentConfig:
     """
 
     images: str = ""
-    layout: Literal["folder", "grades", "csv", "limuc", "hyperkvasir", "medmnist", "features"] = "grades"
+    layout: Layout = "grades"
     labels: str = ""
     features: str = ""
-    methods: tuple[str, ...] = ("baseline", "all", "random", "ubs", "coreset", "epig")
-    folds: int = 5
-    only_folds: tuple[int, ...] = ()
-    seeds: int = 3
+    methods: Texts = ("baseline", "all", "random", "ubs", "coreset", "epig")
+    folds: Annotated[int, Field(ge=3), Expect("at least 3 folds (train, validation and test)")] = 5
+    only_folds: WholeNumbers = ()
+    seeds: Annotated[int, Field(ge=1), Expect("at least one seed")] = 3
     preset: Preset = "quick"
-    ranker: dict[str, Any] = field(default_factory=dict)
-    r: float = 20.0
-    s: float = 5.0
-    rounds: int = 6
-    draws: int = 30
+    ranker: Annotated[dict[str, Any], Expect("a table of the ranker's settings")] = Field(
+        default_factory=dict
+    )
+    r: Percentage = 20.0
+    s: Percentage = 5.0
+    rounds: ZeroOrMore = 6
+    draws: AtLeastOne = 30
     start: Literal["random", "spread"] = "random"
     annotator: str = "perfect"
     reselect: bool = True
     classify: bool | None = None
-    test_pairs: int = 1000
+    test_pairs: AtLeastOne = 1000
     near_duplicates: bool = True
-    split_seed: int = 0
+    split_seed: ZeroOrMore = 0
     engine: Literal["local", "ray"] = "local"
-    jobs: int = 0
+    jobs: ZeroOrMore = 0
 
-    def __post_init__(self) -> None:
-        for name in ("methods", "only_folds"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.methods:
-            raise ConfigError("no methods given; for example --methods baseline,all,random,ubs")
-        if len(set(self.methods)) != len(self.methods):
-            twice = next(m for m in self.methods if self.methods.count(m) > 1)
-            raise ConfigError(f"method '{twice}' is named twice; name each once")
-        for name, known in (("engine", ("local", "ray")), ("start", ("random", "spread"))):
-            if getattr(self, name) not in known:
-                raise ConfigError(f"{name} is {' or '.join(known)}, not '{getattr(self, name)}'")
-        if self.folds < 3:
-            raise ConfigError(f"train, validation and test need at least 3 folds, not {self.folds}")
+    @field_validator("methods")
+    @classmethod
+    def _are_different(cls, methods: Sequence[str]) -> Sequence[str]:
+        if not methods:
+            raise ValueError("no methods given; for example --methods baseline,all,random,ubs")
+        if len(set(methods)) != len(methods):
+            twice = next(m for m in methods if methods.count(m) > 1)
+            raise ValueError(f"method '{twice}' is named twice; name each once")
+        return methods
+
+    def conflict(self) -> str:
+        """Why these values cannot stand together; empty where they can.
+
+        Raises:
+            ConfigError: a method or an annotator that cannot be made.
+        """
         if bad := [f for f in self.only_folds if not 0 <= f < self.folds]:
-            raise ConfigError(f"--only-folds names fold {bad[0]}; folds are 0 … {self.folds - 1}")
-        if self.seeds < 1:
-            raise ConfigError(f"at least one seed is needed, not {self.seeds}")
-        if not (0 < self.r <= 100 and 0 < self.s <= 100 and self.rounds >= 0):
-            raise ConfigError(
-                f"r and s are percentages above 0 and rounds is 0 or more, not r={self.r:g}, s={self.s:g}, rounds={self.rounds}"
-            )
-        if self.test_pairs < 1 or self.draws < 1 or self.jobs < 0:
-            raise ConfigError(
-                f"test pairs and draws are 1 or more and jobs 0 or more, not {self.test_pairs}, {self.draws} and {self.jobs}"
-            )
+            return f"--only-folds names fold {bad[0]}; folds are 0 … {self.folds - 1}"
         for spec in self.methods:
             parse_method(spec, self)
         self.make_annotator([0, 1])
+        return ""
 
     def ranker_config(self, **changes: Any) -> RankerConfig:
-        """The ranker's settings, with some changed; `features` given as input need no backbone."""
-        start = {"backbone": "none"} if self.features and self.preset == "quick" else {}
-        return ranker_preset(self.preset, **{**start, "draws": self.draws, **self.ranker, **changes})
+        """The ranker's settings, with some changed; `features` given as input need no backbone.
+
+        Raises:
+            ConfigError: an unknown key, a key of the other kind, or a bad value.
+        """
+        wanted = {**self.ranker, **changes}
+        config = ranker_preset(self.preset)
+        if self.features:  # rows are given, whatever the preset would have made of pictures
+            stages = {"trained_stages": 0} if config.kind == "network" else {}
+            config = change_ranker(config, {"backbone": "none", "image_size": 0, **stages})
+        config = change_ranker(config, wanted)
+        if self.features and config.backbone != "none":
+            raise ConfigError(
+                f"'ranker.backbone' {config.backbone!r} takes pictures, and 'features' gives rows; leave one of them out"
+            )
+        if config.kind == "network" and config.posterior == "draws" and "draws" not in wanted:
+            return config.with_changes(draws=self.draws)
+        return config
 
     def make_annotator(self, grades: ArrayLike) -> VirtualAnnotator:
         """Somebody rested who answers from the grades of all images."""
@@ -126,31 +146,9 @@ class ExperimentConfig:
         """Folds to compute."""
         return self.only_folds or tuple(range(self.folds))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they stand in JSON."""
-        values = asdict(self)
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
     def fixed(self) -> dict[str, Any]:
         """What has to be the same for two runs to share a folder; methods, seeds and folds may be added."""
         return {key: value for key, value in self.to_dict().items() if key not in _GROWS}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ExperimentConfig:
-        """What `to_dict` gave.
-
-        Raises:
-            ConfigError: an unknown key.
-        """
-        known = {f.name for f in fields(cls)}
-        for key in values:
-            if key not in known:
-                raise ConfigError(f"unknown experiment setting '{key}'{did_you_mean(key, known)}")
-        return cls(**values)
-
-    def with_changes(self, **changes: Any) -> ExperimentConfig:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -188,8 +186,7 @@ def parse_method(spec: str, config: ExperimentConfig) -> Method:
     """
     name, options = parse_options(spec)
     _check_name(name)
-    ranker_fields = {f.name for f in fields(RankerConfig)}
-    ranker = {key: options.pop(key) for key in list(options) if key in ranker_fields}
+    ranker = {key: options.pop(key) for key in list(options) if key in _RANKER}
     start = str(options.pop("start", config.start))
     if start not in ("random", "spread"):
         raise ConfigError(f"start in method '{spec}' is random or spread, not '{start}'")
@@ -200,8 +197,18 @@ def parse_method(spec: str, config: ExperimentConfig) -> Method:
     rounds = int(options.pop("k", max(0, round((total - r) / s))))
     if name in SINGLE and options:
         raise ConfigError(f"'{name}' asks everything at once and takes no option '{next(iter(options))}'")
-    config.ranker_config(**ranker)
+    _check_inputs(spec, config, ranker)
     return Method(spec, name, start, r, s, 0 if name in SINGLE else rounds, options, ranker)
+
+
+def _check_inputs(spec: str, config: ExperimentConfig, changes: dict[str, Any]) -> None:
+    common, own = config.ranker_config(), config.ranker_config(**changes)
+    for key in _INPUTS:
+        if getattr(own, key, 0) != getattr(common, key, 0):
+            raise ConfigError(
+                f"'{key}' in method '{spec}' changes what the ranker sees, and all methods of an experiment see the same; set it "
+                f"for all with --ranker {key}={getattr(own, key, 0)}"
+            )
 
 
 def _check_name(name: str) -> None:

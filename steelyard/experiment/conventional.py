@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.arrays import Floats, Ints, Rows
-from steelyard.config import RankerConfig
+from steelyard.config import ConvexConfig, NetworkConfig, RankerConfig
 from steelyard.experiment.data import ExperimentData
 from steelyard.splits import Split
 
@@ -25,7 +25,7 @@ def classify_conventionally(
     Returns:
         Expected grade (used as the score) and most likely grade of `rows`, both of shape (n,).
     """
-    if config.head == "convex":
+    if config.kind == "convex":
         probability = _logistic(data, split, config, rows)
     else:
         probability = _softmax_network(data, split, config, rows, seed)
@@ -33,7 +33,7 @@ def classify_conventionally(
     return np.asarray(expected), probability.argmax(axis=1).astype(np.int64)
 
 
-def _logistic(data: ExperimentData, split: Split, config: RankerConfig, rows: Rows) -> Floats:
+def _logistic(data: ExperimentData, split: Split, config: ConvexConfig, rows: Rows) -> Floats:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
@@ -55,7 +55,7 @@ def _logistic(data: ExperimentData, split: Split, config: RankerConfig, rows: Ro
 
 
 def _softmax_network(
-    data: ExperimentData, split: Split, config: RankerConfig, rows: Rows, seed: int
+    data: ExperimentData, split: Split, config: NetworkConfig, rows: Rows, seed: int
 ) -> Floats:
     import torch
 

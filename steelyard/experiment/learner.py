@@ -25,7 +25,7 @@ class Learner:
         seed: int,
     ) -> None:
         self.learner = OneLearner(config, data.inputs, pool=split.train, seed=seed, validation=validation)
-        self.warm = config.warm_start
+        self.warm = config.warm_start if config.kind == "network" else "scratch"
         self.start: Ranker | None = None
 
     def fit(self, pairs: Pairs, answers: Floats, grades: Floats | None = None) -> None:

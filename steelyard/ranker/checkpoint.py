@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def save(
     Args:
         folder: made where needed.
         model: an `nn.Module`, or named arrays.
-        config: a dataclass or dictionaries; travels with the model.
+        config: a section of a configuration, or dictionaries; travels with the model.
         fingerprint: of the data.
         version: of Steelyard.
         extra: anything that JSON can hold.
@@ -90,7 +90,7 @@ def save(
         "format": FORMAT,
         "version": version,
         "fingerprint": fingerprint,
-        "config": asdict(config) if is_dataclass(config) and not isinstance(config, type) else config,
+        "config": config.to_dict() if hasattr(config, "to_dict") else config,
         "extra": dict(extra or {}),
         "files": files,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Rows
-from steelyard.config import RankerConfig
+from steelyard.config import ConvexConfig, ranker_from_saved
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.reduction import Reduction
-from steelyard.ranker.saved_config import saved_config
 
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
@@ -28,7 +27,7 @@ __all__ = ["ConvexLearner", "ConvexRanker"]
 class ConvexRanker:
     """A fitted convex head as a `Ranker`."""
 
-    config: RankerConfig
+    config: ConvexConfig
     head: ConvexHead
 
     learns_reserved = True
@@ -50,19 +49,21 @@ class ConvexRanker:
 
     def save(self, folder: Path) -> None:
         """Write weights, covariance, reduction and configuration."""
-        extra = {"kind": "convex", "ranker": asdict(self.config), "metrics": self.metrics}
+        extra = {"kind": "convex", "ranker": self.config.to_dict(), "metrics": self.metrics}
         checkpoint.save_model(folder, self.head.to_arrays(), config=self.config, extra=extra)
 
     @classmethod
     def from_checkpoint(cls, saved: checkpoint.Checkpoint) -> ConvexRanker:
         """What `save` wrote."""
-        return cls(saved_config(saved.extra["ranker"]), ConvexHead.from_arrays(dict(saved.weights)))
+        return cls(
+            ranker_from_saved(saved.extra["ranker"], "convex"), ConvexHead.from_arrays(dict(saved.weights))
+        )
 
 
 class ConvexLearner:
     """Fits convex rankers on one set of features; the reduction is learnt once, from the pool, compared or not."""
 
-    def __init__(self, config: RankerConfig, inputs: NDArray[Any], pool: Rows | None) -> None:
+    def __init__(self, config: ConvexConfig, inputs: NDArray[Any], pool: Rows | None) -> None:
         self.config, self.inputs = config, inputs
         self.reduction = Reduction.fit(
             inputs, pool=pool, components=config.components, whitening=config.whitening, kernel=config.kernel
@@ -74,7 +75,7 @@ class ConvexLearner:
         return self.reduction.transform(self.inputs)
 
     def fit(
-        self, config: RankerConfig, pairs: ArrayLike, answers: ArrayLike, grades: ArrayLike | None
+        self, config: ConvexConfig, pairs: ArrayLike, answers: ArrayLike, grades: ArrayLike | None
     ) -> ConvexRanker:
         """Fit on answered pairs."""
         head = ConvexHead.fit(

@@ -28,10 +28,7 @@ Pictures = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 
 def input_kind(config: RankerConfig) -> InputKind:
     """What the ranker learns from: pixels, what the frozen stages make of them, or features, frozen or the user's own."""
-    if config.trained_stages:
-        return "activations"
-    learnt = config.backbone in ("small", "densenet169") or config.backbone.startswith("timm:")
-    return "pixels" if learnt else "features"
+    return config.inputs
 
 
 def read_inputs(
@@ -69,20 +66,19 @@ def read_inputs(
         raise RankerError(
             f"backbone '{config.backbone}' takes images, and this catalog has features; use the features preset"
         )
-    kind = input_kind(config)
-    if kind == "pixels":
+    if config.inputs == "pixels":
         return _pixels(source, config.image_size or 224, cache, progress)
     settings: dict[str, Any] = {
         "backbone": config.backbone, "image_size": config.image_size, "weights": config.weights, "device": config.device,
         "threads": config.threads, "cache": cache, "progress": progress,
     }  # fmt: skip
-    if kind == "features":
-        from steelyard.ranker.features import extract
+    if config.kind == "network" and config.trained_stages:
+        from steelyard.ranker.trunk import activations
 
-        return extract(source, **settings)
-    from steelyard.ranker.trunk import activations
+        return activations(source, trained_stages=config.trained_stages, **settings)
+    from steelyard.ranker.features import extract
 
-    return activations(source, trained_stages=config.trained_stages, **settings)
+    return extract(source, **settings)
 
 
 def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> InputKind:
@@ -104,7 +100,7 @@ def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> InputKind:
     )
     if not fits:
         raise RankerError(
-            f"a ranker with backbone '{config.backbone}'{' and trained stages' if config.trained_stages else ''} takes {wanted}, not "
+            f"a ranker with backbone '{config.backbone}'{' and trained stages' if kind == 'activations' else ''} takes {wanted}, not "
             f"{inputs.dtype} of {inputs.shape}; make them with read_inputs, or set the backbone to 'none' for feature rows"
         )
     return kind

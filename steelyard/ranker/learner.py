@@ -6,7 +6,6 @@ alone. Other images are only ever pushed through.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,16 +50,11 @@ class Learner:
         seed: int = 0,
         validation: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        kind = check_inputs(inputs, config)
-        if config.head == "convex" and kind != "features":
-            raise RankerError(
-                f"a convex ranker learns from features, and backbone '{config.backbone}' is trained; set head = 'mlp', or the backbone "
-                "to lite0, lite2 or none"
-            )
+        check_inputs(inputs, config)
         self.config, self.pool = config, pool
         self.size = len(inputs)
         self._learner: ConvexLearner | NetworkLearner
-        if config.head == "convex":
+        if config.kind == "convex":
             self._learner = ConvexLearner(config, inputs, pool)
         else:
             self._learner = NetworkLearner(config, inputs, pool, seed, validation)
@@ -97,17 +91,19 @@ class Learner:
         self._check_pool(pairs, grades)
         config = self.config
         if grades is not None and not config.multitask:
-            config = replace(config, multitask=True)
+            config = config.with_changes(multitask=True)
         if config.multitask and grades is None:
             raise RankerError(
                 "multitask training (P6) needs grades; give them or set ranker.multitask to false"
             )
-        if isinstance(self._learner, ConvexLearner):
+        if config.kind == "convex":
+            assert isinstance(self._learner, ConvexLearner)
             if not isinstance(start, ConvexRanker | None):
                 raise RankerError(
                     "a convex ranker starts from a convex ranker, not from a network; leave the start out"
                 )
             return self._learner.fit(config, pairs, answers, grades)
+        assert isinstance(self._learner, NetworkLearner)
         if not isinstance(start, NetworkRanker | None):
             raise RankerError(
                 "a network starts from a network, not from a convex ranker; leave the start out"

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from steelyard.config import RankerConfig
+from steelyard.config import NetworkConfig
 from steelyard.errors import RankerError
 from steelyard.ranker.backbones import Pixels, build, pixels_of
 from steelyard.ranker.dropout import bayesian, masked_layers
@@ -172,7 +172,7 @@ class Network(nn.Module):
         return None if self.raw_tau is None else nn.functional.softplus(self.raw_tau)
 
 
-def build_network(config: RankerConfig, *, seed: int, width: int = 0, outputs: int = 1) -> Network:
+def build_network(config: NetworkConfig, *, seed: int, width: int = 0, outputs: int = 1) -> Network:
     """The network that a configuration describes, with dropout before every weight layer.
 
     Args:

@@ -6,7 +6,7 @@ posterior is Laplace's. Torch is loaded when a network is.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Rows
-from steelyard.config import RankerConfig
+from steelyard.config import NetworkConfig, ranker_from_saved
 from steelyard.errors import RankerError
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
-from steelyard.ranker.saved_config import saved_config
 from steelyard.ranker.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class NetworkRanker:
         covariance_D_D: of the last layer's weights where the posterior is Laplace's, else None.
     """
 
-    config: RankerConfig
+    config: NetworkConfig
     network: Network
     seed: int
     metrics: dict[str, Any]
@@ -84,7 +83,7 @@ class NetworkRanker:
         if self.covariance_D_D is not None:
             arrays["covariance"] = self.covariance_D_D
         extra = {
-            "kind": "network", "ranker": asdict(self.config), "seed": self.seed, "metrics": self.metrics,
+            "kind": "network", "ranker": self.config.to_dict(), "seed": self.seed, "metrics": self.metrics,
             "width": self.network.width,
         }  # fmt: skip
         checkpoint.save_model(folder, arrays, config=self.config, extra=extra)
@@ -100,8 +99,8 @@ class NetworkRanker:
 
         if "ranker" not in saved.extra:
             raise RankerError(f"{folder} holds a training that was not finished; train again")
-        config, seed = saved_config(saved.extra["ranker"]), int(saved.extra["seed"])
-        network = build_network(replace(config, weights="none"), seed=seed, width=saved.extra["width"])
+        config, seed = ranker_from_saved(saved.extra["ranker"], "network"), int(saved.extra["seed"])
+        network = build_network(config.without_weights(), seed=seed, width=saved.extra["width"])
         parts: dict[str, dict[str, Any]] = {"network": {}, "scaling": {}}
         for name, value in saved.weights.items():
             room, _, rest = name.partition(".")
@@ -168,7 +167,7 @@ class NetworkLearner:
 
     def __init__(
         self,
-        config: RankerConfig,
+        config: NetworkConfig,
         inputs: NDArray[Any],
         pool: Rows | None,
         seed: int,
@@ -179,7 +178,7 @@ class NetworkLearner:
 
     def fit(
         self,
-        config: RankerConfig,
+        config: NetworkConfig,
         pairs: ArrayLike,
         answers: ArrayLike,
         grades: ArrayLike | None,
@@ -192,7 +191,7 @@ class NetworkLearner:
         from steelyard.ranker.train import train
 
         # Weights to start from replace pretrained ones, so those need not be there.
-        wanted = config if start is None else replace(config, weights="none")
+        wanted = config if start is None else config.without_weights()
         network = build_network(
             wanted, seed=self.seed, width=0 if self.scaling is None else self.inputs.shape[1]
         )

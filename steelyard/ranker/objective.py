@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from steelyard.config import RankerConfig
+from steelyard.config import NetworkConfig
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.augment import augment
@@ -41,7 +41,7 @@ class _Inputs:
     """Images as the network wants them; feature rows and frozen stages are done once, for all rows that are used."""
 
     def __init__(
-        self, network: Network, images: Images, used: NDArray[np.int64], config: RankerConfig
+        self, network: Network, images: Images, used: NDArray[np.int64], config: NetworkConfig
     ) -> None:
         self.network, self.images = network, images
         self.start = 0 if config.augment else network.cacheable_stages()
@@ -87,7 +87,7 @@ class Comparisons:
         answers: NDArray[np.float64],
         held: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
         grades: NDArray[np.float32] | None,
-        config: RankerConfig,
+        config: NetworkConfig,
     ) -> None:
         self.network, self.config, self.size = network, config, len(pairs)
         self.pairs, self.answers, self.held, self.grades = pairs, answers, held, grades
@@ -137,7 +137,7 @@ class Grades:
         rows: NDArray[np.int64],
         grades: NDArray[np.int64],
         held: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
-        config: RankerConfig,
+        config: NetworkConfig,
     ) -> None:
         self.network, self.config, self.size = network, config, len(rows)
         self.rows, self.grades, self.held = rows, grades, held
@@ -161,7 +161,7 @@ class Grades:
         return grade_loss(logits, grades).mean().item(), accuracy
 
 
-def _augmented(x: Tensor, seed: tuple[int, ...], config: RankerConfig) -> Tensor:
+def _augmented(x: Tensor, seed: tuple[int, ...], config: NetworkConfig) -> Tensor:
     if not config.augment:
         return x
     state = int(np.random.SeedSequence((2, *seed)).generate_state(1, np.uint64)[0])

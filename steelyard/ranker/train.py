@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from steelyard.config import RankerConfig
+from steelyard.config import NetworkConfig
 from steelyard.errors import RankerError
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
@@ -63,7 +63,7 @@ def train(
     *,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     grades: ArrayLike | None = None,
-    config: RankerConfig,
+    config: NetworkConfig,
     seed: int,
     folder: Path | None = None,
     fingerprint: str = "",
@@ -122,7 +122,7 @@ def fit_conventional(
     grades: ArrayLike,
     *,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
-    config: RankerConfig,
+    config: NetworkConfig,
     seed: int,
     folder: Path | None = None,
     fingerprint: str = "",
@@ -159,14 +159,14 @@ def fit_conventional(
 def _loop(
     network: Network,
     objective: Objective,
-    config: RankerConfig,
+    config: NetworkConfig,
     seed: int,
     folder: Path | None,
     data: str,
     progress: Progress | None,
 ) -> TrainResult:
     fabric = _fabric(config)
-    matters = {k: v for k, v in asdict(config).items() if k not in ("device", "threads", "log")}
+    matters = {k: v for k, v in config.to_dict().items() if k not in ("device", "threads", "log")}
     initial = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     run = checkpoint.fingerprint_of(data, matters, seed, *initial.values())
     if config.log != "none" and folder is None:
@@ -255,7 +255,7 @@ def _loop(
     return TrainResult(tuple(history), best_epoch, None if tau is None else tau.item())
 
 
-def _fabric(config: RankerConfig) -> Any:
+def _fabric(config: NetworkConfig) -> Any:
     from lightning_fabric import Fabric  # takes seconds to import
 
     accelerator, _, number = config.device.partition(":")
@@ -325,7 +325,7 @@ def _save(
     folder: Path,
     best: dict[str, Tensor],
     state: dict[str, Tensor] | None,
-    config: RankerConfig,
+    config: NetworkConfig,
     run: str,
     history: list[Epoch],
     best_epoch: int,

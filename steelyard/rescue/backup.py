@@ -76,7 +76,7 @@ def backup_study(
         raise StudyError(
             f"{place / 'catalog.arrow'} is missing; see what else is wrong with: steelyard check {place}"
         )
-    config = StudyConfig.load(place / "study.toml")
+    config = StudyConfig.load(place / "study.toml", any_strategy=True)
     file = _default_target(place, config) if target is None else Path(target)
     if file.exists():
         raise StudyError(f"{file} exists; a backup never overwrites – name another file")
@@ -188,8 +188,13 @@ def _models(
     ]  # fmt: skip
     if all_models:
         return there, notes
-    wanted = set(there[-1:]) | (set(there[:1]) if config.ranker.warm_start == "round0" else set())
+    wanted = set(there[-1:]) | (set(there[:1]) if _starts_from_first(config) else set())
     return [path for path in there if path in wanted], notes
+
+
+def _starts_from_first(config: StudyConfig) -> bool:
+    """Whether the next model begins with the weights of the first one."""
+    return config.ranker.kind == "network" and config.ranker.warm_start == "round0"
 
 
 def _arrays(place: Path, notes: list[str]) -> Iterator[Path]:

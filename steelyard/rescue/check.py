@@ -101,10 +101,14 @@ def _restore(place: Path) -> str:
 
 
 def _configuration(place: Path, found: list[Finding]) -> StudyConfig | None:
+    path = place / "study.toml"
     try:
-        return StudyConfig.load(place / "study.toml")
+        return StudyConfig.load(path)
     except (SteelyardError, OSError) as error:
         found.append(Finding("configuration", "problem", str(error), f"mend the file, or {_restore(place)}"))
+    try:  # a strategy that is not installed here says nothing about where the answers are
+        return StudyConfig.load(path, any_strategy=True)
+    except (SteelyardError, OSError):
         return None
 
 
@@ -158,7 +162,7 @@ def noted_heads(folder: str | Path) -> list[Head]:
         SteelyardError: the configuration or the store cannot be read.
     """
     place = Path(folder)
-    store = _open(store_url(place, StudyConfig.load(place / "study.toml")), [])
+    store = _open(store_url(place, StudyConfig.load(place / "study.toml", any_strategy=True)), [])
     if store is None:
         return []
     with store:

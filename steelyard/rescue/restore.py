@@ -102,7 +102,9 @@ def restore_study(
                 f"{place} could not be written ({error.strerror or error}); free some space or name another folder"
             ) from error
         about = dict(archive.about)
-    with Store.open(store_url(place, StudyConfig.load(place / "study.toml")), create=False) as opened:
+    with Store.open(
+        store_url(place, StudyConfig.load(place / "study.toml", any_strategy=True)), create=False
+    ) as opened:
         # What was answered after the backup is gone; whoever reads the log later should know why.
         opened.audit.add(
             "restore", "restored from a backup", {"made": about.get("made"), "heads": about.get("heads")}
@@ -165,7 +167,9 @@ def _put(archive: Archive, place: Path, store: str, progress: Progress | None) -
             (staging / "study.db").chmod(0o600)
             copy.unlink()
         (staging / "store").rmdir()
-        config = StudyConfig.load(staging / "study.toml")  # before the old one is moved aside
+        config = StudyConfig.load(
+            staging / "study.toml", any_strategy=True
+        )  # before the old one is moved aside
         if config.store != store:  # no backup of ours names a database; another's may name one of yours
             config.with_changes(store=store).save(staging / "study.toml")
         sync_tree(staging)

@@ -160,7 +160,7 @@ def _random_alone(
 
     Only a convex head is fitted in no time, and only one without grades learns from answers alone.
     """
-    if config.head != "convex" or config.multitask:
+    if config.kind != "convex" or config.multitask:
         return []
     drawn = answers.reserved & ~np.isnan(answers.labels)
     return random_curve(
@@ -206,12 +206,12 @@ def _images(n: int) -> str:
 
 
 def _teaches_reserved(config: RankerConfig) -> bool:
-    return config.head == "convex"
+    return config.kind == "convex"
 
 
 def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | None:
     models = store.models.all()
-    if not models or config.warm_start == "scratch":
+    if config.kind == "convex" or not models or config.warm_start == "scratch":
         return None
     wanted = models if config.warm_start == "round0" else models[::-1]
     for model in wanted:

@@ -514,7 +514,7 @@ class Study:
             state["next"] = f"see what is wrong: steelyard check {self.folder} ({self.store.trouble})"
         elif not answers:
             state["next"] = f"answer some pairs: steelyard serve {self.folder}"
-        elif newest is None or new_answers >= self.config.trainer:
+        elif newest is None or new_answers >= self.config.refit_after:
             state["next"] = f"train: steelyard train {self.folder} (the page does it by itself)"
         else:
             state["next"] = f"go on answering: steelyard serve {self.folder}"

@@ -52,7 +52,7 @@ def pending_work(study: Study) -> Work:
         up=store.pairs.open_count,
         started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs.all(limit=2000)),
     )
-    return study.policy.work(now, refit_after=config.trainer)
+    return study.policy.work(now, refit_after=config.refit_after)
 
 
 class _Work:

@@ -41,7 +41,12 @@ def make(folder: Path, *, images: int, store: str = "", trainer: int = 400) -> P
         "ask": {"start": "random", "budget": 1000.0, "raters": 3},  # never done; three people a pair
     }
     with Study.create(
-        folder / "study", Catalog.from_folder(pictures), store=store, trainer=trainer, name="chaos", **changes
+        folder / "study",
+        Catalog.from_folder(pictures),
+        store=store,
+        refit_after=trainer,
+        name="chaos",
+        **changes,
     ) as study:
         # A model and the features it needs are there from the start: those who answer at full speed leave little of a
         # machine for the trainer.

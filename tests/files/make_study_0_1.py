@@ -1,4 +1,4 @@
-"""Make the files that version 0.1 wrote: `study-0.1/`, `network-0.1/`, `run-0.1/`.
+"""Make the files that version 0.1 wrote: `study-0.1/`, `network-0.1/`, `run-0.1/`, `configs-0.1/`.
 
 Must be run with 0.1 (commit 2c0ae2b), never with a newer one: the files stand for what people have on their disks.
 
@@ -169,13 +169,47 @@ def make_run(folder: Path, scratch: Path) -> dict[str, object]:
     return {"overall": table["overall"].tolist(), "method": table["method"].tolist()}
 
 
+def make_configs(folder: Path) -> None:
+    """`study.toml` of each preset, and of a few studies with settings that 0.1 ignored."""
+    folder.mkdir()
+    page = {"grades": ("calm", "angry"), "keys": {"left": "a"}}
+    odd = {
+        "posterior": "draws",
+        "components": 64,
+        "kernel": "rbf",
+        "dropout": 0.5,
+        "augment": True,
+        "epochs": 5,
+    }
+    mlp = {
+        "head": "mlp",
+        "posterior": "laplace",
+        "hidden": 64,
+        "components": 64,
+        "draws": 10,
+        "screening": 0.5,
+    }
+    made: dict[str, tuple[str, dict[str, object]]] = {
+        **{preset: (preset, {}) for preset in ("quick", "features", "small", "tuned", "paper")},
+        "convex-on-a-trained-backbone": (
+            "small",
+            {"ranker": {"head": "convex", "posterior": "closed_form", "draws": 12}},
+        ),
+        "mlp": ("quick", {"ranker": mlp, "trainer": 7}),
+        "convex-with-everything": ("quick", {"ranker": odd, "page": page}),
+    }
+    for name, (preset, changes) in made.items():
+        study_config(preset, name=name, **changes).save(folder / f"{name}.toml")
+
+
 def main() -> None:
     """All of it."""
     import tempfile
 
     assert steelyard.__version__ == "0.1.0", "these files are what 0.1 wrote; check out 2c0ae2b"
-    for name in ("study-0.1", "network-0.1", "run-0.1"):
+    for name in ("study-0.1", "network-0.1", "run-0.1", "configs-0.1"):
         shutil.rmtree(HERE / name, ignore_errors=True)
+    make_configs(HERE / "configs-0.1")
     with tempfile.TemporaryDirectory() as scratch:
         expected = {
             "study": make_study(HERE / "study-0.1"),

@@ -27,20 +27,27 @@ def answered(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         {},
         {"ties": "rao_kupper"},
         {"kernel": "rbf"},
-        {"head": "mlp", "epochs": 20, "learning_rate": 0.02},
-        {"head": "mlp", "epochs": 20, "learning_rate": 0.02, "posterior": "closed_form"},
-        {"head": "mlp", "epochs": 20, "learning_rate": 0.02, "posterior": "laplace", "ties": "rao_kupper"},
-        {"head": "mlp", "epochs": 20, "learning_rate": 0.02, "screening": 0.3},
+        {"kind": "network", "hidden": 16, "epochs": 20, "learning_rate": 0.02},
+        {"kind": "network", "hidden": 16, "epochs": 20, "learning_rate": 0.02, "posterior": "closed_form"},
+        {
+            "kind": "network",
+            "hidden": 16,
+            "epochs": 20,
+            "learning_rate": 0.02,
+            "posterior": "laplace",
+            "ties": "rao_kupper",
+        },
+        {"kind": "network", "hidden": 16, "epochs": 20, "learning_rate": 0.02, "screening": 0.3},
     ],
 )
 def test_what_is_saved_scores_like_what_was_fitted(tmp_path: Path, changes: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(80, 6)).astype(np.float32)
     pairs, answers = answered(rows[:, 0], 150)
-    config = ranker_preset("features", hidden=16, **changes)
+    config = ranker_preset("features", **changes)
     ranker = fit_ranker(rows, pairs, answers, config=config, seed=3)
     posterior = ranker.posterior(rows)
-    assert np.corrcoef(posterior.mean, rows[:, 0])[0, 1] > (0.9 if config.head == "convex" else 0.3)
+    assert np.corrcoef(posterior.mean, rows[:, 0])[0, 1] > (0.9 if config.kind == "convex" else 0.3)
     assert (posterior.variance > 0).all()
     ranker.save(tmp_path)
     again = load_ranker(tmp_path)

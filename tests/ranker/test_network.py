@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from steelyard.config import RankerConfig, ranker_preset
+from steelyard.config import NetworkConfig, ranker_preset
 from steelyard.errors import RankerError
 from steelyard.ranker.dropout import bayesian, draw, masked_layers, plain
 from steelyard.ranker.network import Network, build_network
@@ -51,7 +51,7 @@ def test_small_preset_scores_images() -> None:
 
 
 def test_mlp_head_takes_feature_rows() -> None:
-    config = ranker_preset("features", head="mlp", hidden=16)
+    config = ranker_preset("features", kind="network", hidden=16)
     network = build_network(config, seed=0, width=10)
     assert network(network.prepare(np.zeros((3, 10)))).shape == (3,)
     assert [type(layer) for layer, _ in masked_layers(network)] == [nn.Linear, nn.Linear]
@@ -90,7 +90,7 @@ def test_a_network_without_dropout_is_deterministic_to_the_end() -> None:
 
 
 def test_a_frozen_backbone_stays_as_it_is() -> None:
-    network = build_network(ranker_preset("small", image_size=32, dropout=0.0), seed=0)
+    network = build_network(ranker_preset("small", image_size=32, dropout=0.0, posterior="laplace"), seed=0)
     bayesian(network.last, 0.2)
     assert network.cacheable_stages() == 0
     network.freeze_backbone().train()
@@ -107,7 +107,7 @@ def test_a_frozen_backbone_stays_as_it_is() -> None:
 def test_stages_do_not_write_into_what_they_are_given() -> None:
     """A cached prefix is used by many draws: no stage may change its input in place."""
     for backbone in ("small", "lite0"):
-        network = build_network(RankerConfig(backbone=backbone, image_size=64, dropout=0.2), seed=0).eval()
+        network = build_network(NetworkConfig(backbone=backbone, image_size=64, dropout=0.2), seed=0).eval()
         x = network.prepare(images(2, 64))
         with torch.no_grad():
             for stage in network.chain():
@@ -140,15 +140,15 @@ def test_what_does_not_fit_is_named() -> None:
     network = build_network(ranker_preset("small", image_size=32), seed=0)
     with pytest.raises(RankerError, match=r"\(6, 32, 32, 3\) as torch.float64"):
         network.prepare(images().astype(float))
-    rows = build_network(ranker_preset("features", head="mlp"), seed=0, width=4)
+    rows = build_network(ranker_preset("features", kind="network"), seed=0, width=4)
     with pytest.raises(RankerError, match=r"feature rows of shape \(B, 4\)"):
         rows.prepare(images())
     with pytest.raises(RankerError, match="give their width"):
-        build_network(ranker_preset("features", head="mlp"), seed=0)
+        build_network(ranker_preset("features", kind="network"), seed=0)
 
 
 def test_only_what_torch_may_not_write_to_is_copied() -> None:
-    rows = build_network(ranker_preset("features", head="mlp"), seed=0, width=4)
+    rows = build_network(ranker_preset("features", kind="network"), seed=0, width=4)
     given = np.ones((3, 4), dtype=np.float32)
     assert rows.prepare(given).data_ptr() == given.ctypes.data
     given.flags.writeable = False  # as a memory map is; warnings are errors

@@ -22,7 +22,7 @@ IMAGES = np.random.default_rng(1).integers(0, 256, (10, 24, 24, 3), dtype=np.uin
 
 def head(**changes: Any) -> Network:
     return build_network(
-        ranker_preset("features", **{"head": "mlp", "hidden": 12, **changes}), seed=0, width=10
+        ranker_preset("features", **{"kind": "network", "hidden": 12, **changes}), seed=0, width=10
     )
 
 
@@ -134,8 +134,8 @@ def test_scores_that_are_not_finite_name_the_row() -> None:
 
 def test_what_cannot_be_is_named() -> None:
     with pytest.raises(RankerError, match="no dropout"):
-        draw_scores(head(dropout=0.0), batches_of(ROWS, 50), draws=2, seed=0)
-    classifier = build_network(ranker_preset("features", head="mlp"), seed=0, width=10, outputs=3)
+        draw_scores(head(dropout=0.0, posterior="laplace"), batches_of(ROWS, 50), draws=2, seed=0)
+    classifier = build_network(ranker_preset("features", kind="network"), seed=0, width=10, outputs=3)
     with pytest.raises(RankerError, match="3 outputs"):
         draw_scores(classifier, batches_of(ROWS, 50), draws=2, seed=0)
     with pytest.raises(RankerError, match="not 0"):

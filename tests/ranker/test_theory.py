@@ -203,7 +203,7 @@ def test_masks_at_single_positions_are_no_draw_of_the_weights() -> None:
 
 def test_analytic_last_layer_covariance_against_ten_thousand_draws() -> None:
     """K_ij = p/(1−p) Σ_k w_k² h_ik h_jk within 2%, with dropout before the last layer only."""
-    config = ranker_preset("features", head="mlp", hidden=64, dropout=0.0)
+    config = ranker_preset("features", kind="network", hidden=64, dropout=0.0, posterior="laplace")
     network = build_network(config, seed=0, width=20)
     bayesian(network.last, 0.2)
     rows = np.random.default_rng(0).normal(size=(60, 20)).astype(np.float32)
@@ -226,7 +226,7 @@ def test_shared_draws_keep_the_covariance_that_separate_masks_lose() -> None:
     """Two copies of one image: their difference has no variance under a draw, and twice a score's with separate masks."""
     rows = np.repeat(np.random.default_rng(0).normal(size=(1, 20)).astype(np.float32), 2, axis=0)
     for masks, expected in (("shared", 0.0), ("independent", 2.0)):
-        config = ranker_preset("features", head="mlp", hidden=64, masks=masks)
+        config = ranker_preset("features", kind="network", hidden=64, masks=masks)
         network = build_network(config, seed=0, width=20)
         scores = draw_scores(network, batches_of(rows, 2), draws=1000, seed=0)
         ratio = np.var(scores[:, 0] - scores[:, 1]) / np.var(scores)

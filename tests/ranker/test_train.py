@@ -35,7 +35,7 @@ CPU: dict[str, Any] = {"device": "cpu"}
 
 
 def on_rows(**changes: Any) -> RankerConfig:
-    return ranker_preset("features", **{"head": "mlp", "hidden": 16, "epochs": 4, **CPU, **changes})
+    return ranker_preset("features", **{"kind": "network", "hidden": 16, "epochs": 4, **CPU, **changes})
 
 
 def on_images(**changes: Any) -> RankerConfig:

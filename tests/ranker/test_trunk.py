@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 import steelyard as sy
-from steelyard.config import RankerConfig, StudyConfig, ranker_preset
+from steelyard.config import NetworkConfig, StudyConfig, ranker_preset
 from steelyard.errors import ConfigError, RankerError
 from steelyard.ranker import trunk
 from steelyard.ranker.backbones import build, pixels_of
@@ -26,7 +25,7 @@ from steelyard.ranker.trunk import activations, cut
 SIDE = 32
 
 
-def tuned(**changes: Any) -> RankerConfig:
+def tuned(**changes: Any) -> NetworkConfig:
     values = {"image_size": SIDE, "trained_stages": 2, "epochs": 2, "draws": 3, "device": "cpu", **changes}
     return ranker_preset("tuned", **values)
 
@@ -40,7 +39,7 @@ PAIRS = np.array([[k, (k + 1) % 12] for k in range(12)])
 ANSWERS = np.array([1.0, 0.0, 0.5] * 4)
 
 
-def whole(config: RankerConfig) -> nn.Sequential:
+def whole(config: NetworkConfig) -> nn.Sequential:
     torch.manual_seed(0)
     stages: nn.Sequential = build(config.backbone, weights=config.weights, image_size=SIDE)[0].eval()
     return stages
@@ -51,7 +50,7 @@ def whole(config: RankerConfig) -> nn.Sequential:
     [("lite0", 1), ("lite0", 2), ("lite0", 7), ("lite2", 3), ("small", 1), ("small", 3)],
 )
 def test_trunk_and_tail_are_the_whole_network(pictures: np.ndarray, backbone: str, trained: int) -> None:
-    config = tuned(backbone=backbone, trained_stages=trained, dropout=0.0)
+    config = tuned(backbone=backbone, trained_stages=trained, dropout=0.0, posterior="laplace", draws=30)
     network = build_network(config, seed=0)
     maps = picture_inputs(pictures, config)
     assert maps.dtype == np.float32
@@ -134,7 +133,7 @@ def test_saved_and_loaded_it_scores_the_same_and_starts_another_fit(
     warm = fit_ranker(maps, PAIRS, ANSWERS, config=config, seed=1, start=tmp_path)
     assert not np.array_equal(warm.posterior(maps).mean, ranker.posterior(maps).mean)
     for kind in ("closed_form", "laplace"):
-        other = fit_ranker(maps, PAIRS, ANSWERS, config=replace(config, posterior=kind), seed=1)
+        other = fit_ranker(maps, PAIRS, ANSWERS, config=config.with_changes(posterior=kind, draws=30), seed=1)
         assert np.isfinite(other.posterior(maps).variance).all()
 
 
@@ -155,7 +154,7 @@ def test_activations_are_computed_once_per_image(
         fit_ranker(inputs, PAIRS, ANSWERS, config=config, seed=seed).posterior(inputs)
     assert np.array_equal(inputs, first)
     # other settings are other activations
-    assert ranker_inputs(catalog, replace(config, trained_stages=3), cache=tmp_path).shape[0] == 12
+    assert ranker_inputs(catalog, config.with_changes(trained_stages=3), cache=tmp_path).shape[0] == 12
     assert len(list(tmp_path.glob("*/rows.dat"))) == 2
 
 
@@ -198,14 +197,14 @@ def test_the_estimator_takes_pictures(tmp_path: Path, pictures: np.ndarray) -> N
     [
         ({"trained_stages": -1}, "0 or more"),
         ({"backbone": "none"}, "backbone 'none' has none"),
-        ({"head": "convex"}, "convex head is none"),
-        ({"augment": True}, "set one of them"),
+        ({"kind": "convex", "head": "convex"}, "belongs to the network ranker"),
+        ({"augment": True}, "learns from cached activations; set it to false"),
     ],
 )
 def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         tuned(**changes)
-    values = {"backbone": "lite0", "head": "mlp", "trained_stages": 2, **changes}
+    values = {"backbone": "lite0", "kind": "network", "trained_stages": 2, **changes}
     with pytest.raises(ConfigError, match=message):
         StudyConfig.from_dict({"ranker": values})
 

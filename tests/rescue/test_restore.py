@@ -234,8 +234,6 @@ def test_names_that_are_wrong_are_said(sqlite_study: Study, tmp_path: Path) -> N
 def test_models_newest_or_all(sqlite_study: Study, tmp_path: Path) -> None:
     sqlite_study.fit()
     sqlite_study.fit()
-    config = sqlite_study.config.with_changes(ranker={"warm_start": "previous"})
-    config.save(sqlite_study.folder / "study.toml")
     newest = backup_study(sqlite_study.folder, tmp_path / "newest.zip")
     assert newest.models == ("models/round-002",)
     every = backup_study(sqlite_study.folder, tmp_path / "every.zip", all_models=True)

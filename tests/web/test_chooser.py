@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -48,8 +47,7 @@ def test_a_changed_configuration_is_used(study: Study, chooser: Chooser) -> None
     first = chooser.draft(2)
     assert first is not None
     study.store.pairs.add_all(first)
-    ask = replace(study.config.ask, start="spread")
-    replace(study.config, ask=ask).save(study.folder / "study.toml")
+    study.config.with_changes(ask={"start": "spread"}).save(study.folder / "study.toml")
     assert chooser.draft(2) is None  # the trainer brings spread ones; two are up to go on with
 
 

@@ -94,7 +94,7 @@ def test_told_to_stop_it_finishes_what_it_began(
     make_study: Callable[..., Study], start: Callable[..., Process]
 ) -> None:
     study = make_study(
-        trainer=5
+        refit_after=5
     )  # a fit after every five answers: the trainer is at work when the signal comes
     folder = study.folder
     study.close()

@@ -24,7 +24,7 @@ def answer(study: Study, n: int) -> None:
 
 def test_work_follows_from_the_store(study: Study) -> None:
     assert pending_work(study) == ""
-    answer(study, study.config.trainer - 1)
+    answer(study, study.config.refit_after - 1)
     assert pending_work(study) == ""
     answer(study, 1)
     assert pending_work(study) == "fit"
@@ -158,7 +158,7 @@ def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pi
 
     catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(16))
     changes = {
-        "ranker": {"backbone": "small", "image_size": 32},
+        "ranker": {"image_size": 32},
         "ask": {"start": "random"},
     }
     with Study.create(tmp_path / "pixels", catalog, preset="small", **changes) as study:

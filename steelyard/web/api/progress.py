@@ -227,7 +227,7 @@ def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
     said = state.progress or {}
     log = [str(line) for line in said.get("log", [])]
     new = web.store.answers.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
-    wanted = web.study.config.trainer
+    wanted = web.study.config.refit_after
     if state.owner is not None:
         text = str(said.get("text") or "starting")
         return TrainerPart(

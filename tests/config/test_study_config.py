@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import config as module
-from steelyard.config import AskConfig, ImagesConfig, PageConfig, RankerConfig, StudyConfig, ranker_preset
+from steelyard.config import AskConfig, ConvexConfig, ImagesConfig, NetworkConfig, PageConfig, StudyConfig
+from steelyard.config.section import Section
 from steelyard.errors import ConfigError
 
 
-@pytest.mark.parametrize("section", [ImagesConfig, RankerConfig, AskConfig, PageConfig, StudyConfig])
-def test_every_key_is_documented(section: type) -> None:
+@pytest.mark.parametrize(
+    "section", [ImagesConfig, ConvexConfig, NetworkConfig, AskConfig, PageConfig, StudyConfig]
+)
+def test_every_key_is_documented(section: type[Section]) -> None:
     text = inspect.getdoc(section) or ""
-    sections = {"images", "ranker", "ask", "page"}
-    assert not [f.name for f in fields(section) if f"{f.name}:" not in text and f.name not in sections]
+    assert not [name for name in section.model_fields if f"{name}:" not in text]
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
@@ -38,18 +39,18 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
         ({"sed": 1}, r"unknown key 'sed' – did you mean 'seed'\?"),
         ({"ask": {"stategy": "epig"}}, r"unknown key 'ask.stategy' – did you mean 'strategy'\?"),
         (
-            {"ranker": {"units": "chanel"}},
+            {"ranker": {"kind": "network", "units": "chanel"}},
             r"'ranker.units' is one of channel, element; not 'chanel' – did you mean 'channel'",
         ),
-        ({"ranker": {"draws": 2.5}}, "'ranker.draws' is a whole number, not 2.5"),
-        ({"ranker": {"dropout": "high"}}, "'ranker.dropout' is a number, not 'high'"),
-        ({"ranker": {"augment": 1}}, "'ranker.augment' is true or false, not 1"),
-        ({"ranker": {"dropout": 1.0}}, "below 1, not 1.0"),
-        ({"ranker": {"screening": 0}}, "above 0 and up to 1"),
-        ({"ranker": {"validation_share": 1}}, "below 1"),
-        ({"ranker": {"epochs": 0}}, "'ranker.epochs' is 1 or more, not 0"),
-        ({"ranker": {"learning_rate": 0}}, "above 0"),
-        ({"ranker": {"weight_decay": -1}}, "0 or more"),
+        ({"ranker": {"kind": "network", "draws": 2.5}}, "'ranker.draws' is a whole number, not 2.5"),
+        ({"ranker": {"kind": "network", "dropout": "high"}}, "'ranker.dropout' is a number, not 'high'"),
+        ({"ranker": {"kind": "network", "augment": 1}}, "'ranker.augment' is true or false, not 1"),
+        ({"ranker": {"kind": "network", "dropout": 1.0}}, "below 1, not 1.0"),
+        ({"ranker": {"kind": "network", "screening": 0}}, "above 0 and up to 1"),
+        ({"ranker": {"kind": "network", "validation_share": 1}}, "below 1"),
+        ({"ranker": {"kind": "network", "epochs": 0}}, "'ranker.epochs' is 1 or more, not 0"),
+        ({"ranker": {"kind": "network", "learning_rate": 0}}, "above 0"),
+        ({"ranker": {"kind": "network", "weight_decay": -1}}, "0 or more"),
         ({"ask": {"start_share": 1.2}}, "between 0 and 1, not 1.2"),
         ({"ask": {"budget": 0}}, "above 0"),
         ({"ask": {"random_share": 0.6, "repeat_share": 0.6}}, "more than 1"),
@@ -58,9 +59,9 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
         ({"ask": {"lease_seconds": 0}}, "1 or more"),
         ({"ask": 3}, r"'ask' is a section \(\[ask\]\), not 3"),
         ({"images": {"max_megapixels": 0}}, "above 0"),
-        ({"trainer": 0}, "1 or more answers"),
+        ({"refit_after": 0}, "1 or more answers"),
         ({"page": {"keys": {"lefft": "a"}}}, r"'page.keys.lefft' is no action – did you mean 'left'"),
-        ({"page": {"grades": "mild"}}, "a list or table of texts"),
+        ({"page": {"grades": "mild"}}, "a list of texts"),
     ],
 )
 def test_bad_values_name_the_key_the_value_and_the_remedy(values: dict[str, Any], message: str) -> None:
@@ -89,26 +90,6 @@ def test_changes_keep_the_rest() -> None:
     )
     with pytest.raises(ConfigError, match="unknown key"):
         config.with_changes(color="red")
-
-
-def test_the_paper_preset_is_the_paper_s() -> None:
-    paper = ranker_preset("paper")
-    assert (paper.backbone, paper.image_size, paper.dropout, paper.weight_decay) == (
-        "densenet169",
-        224,
-        0.2,
-        1e-4,
-    )
-    assert (paper.batch_size, paper.epochs, paper.patience, paper.draws, paper.ties) == (
-        32,
-        300,
-        20,
-        30,
-        "half",
-    )
-    assert ranker_preset("paper", image_size=32).image_size == 32
-    with pytest.raises(ConfigError, match=r"unknown preset 'papr' – did you mean 'paper'"):
-        ranker_preset("papr")
 
 
 @given(

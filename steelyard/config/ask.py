@@ -1,0 +1,96 @@
+"""`[ask]`: what is asked, of whom, and how much."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from steelyard.config.section import AtLeastOne, Expect, Section, Share
+from steelyard.config.strategies import is_strategy, plugins, unknown_strategy
+from steelyard.errors import did_you_mean
+
+__all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset"]
+
+ANY_STRATEGY = {"any_strategy": True}
+"""Context of a validation that takes strategies which are not installed here."""
+
+STARTS = ("spread", "random")
+"""Strategies of ours that need no model."""
+
+
+class AskConfig(Section):
+    """What is asked, of whom, and how much.
+
+    Attributes:
+        strategy: how pairs are chosen once there is a model: one of ours, or a plug-in's.
+        start: how the first pairs are chosen: `spread` over the features, `random` (the paper), or a plug-in that needs no model.
+        start_share: first pairs, as a share of the number of images.
+        round_share: pairs a round, as a share of the number of images (the paper's s).
+        mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).
+        budget: answers after which the study is done, as a share of the number of images.
+        random_share: share of pairs drawn at random and held back to estimate accuracy.
+        repeat_share: share of pairs asked again, so that agreement can be measured.
+        raters: different people asked about each pair.
+        reselect: may images that were already compared be chosen again (the paper: yes).
+        noise: PowerBALD-style Gumbel noise on the choice; 0 takes the best.
+        lease_seconds: how long a handed-out pair waits for its answer.
+    """
+
+    place: ClassVar[str] = "ask"
+
+    strategy: str = "epig"
+    start: str = "spread"
+    start_share: Share = 0.05
+    round_share: Share = 0.05
+    mode: Literal["rounds", "continuous"] = "continuous"
+    budget: Annotated[float, Field(gt=0), Expect("a share of the images above 0")] = 0.5
+    random_share: Share = 0.1
+    repeat_share: Share = 0.0
+    raters: AtLeastOne = 1
+    reselect: bool = True
+    noise: Annotated[float, Field(ge=0), Expect("0 or more")] = 0.0
+    lease_seconds: AtLeastOne = 900
+
+    @field_validator("strategy")
+    @classmethod
+    def _is_installed(cls, name: str, info: ValidationInfo) -> str:
+        if not info.context and not is_strategy(name):
+            raise ValueError(f"'ask.strategy': {unknown_strategy(name)}; a plug-in has to be installed here")
+        return name
+
+    @field_validator("start")
+    @classmethod
+    def _needs_no_model(cls, name: str, info: ValidationInfo) -> str:
+        if not info.context and name not in STARTS and name not in plugins():
+            raise ValueError(
+                f"'ask.start' is one of {', '.join(STARTS)}, or a plug-in that is installed here; not {name!r}"
+                f"{did_you_mean(name, STARTS)}"
+            )
+        return name
+
+    def conflict(self) -> str:
+        """Why these values cannot stand together; empty where they can."""
+        if self.random_share + self.repeat_share > 1:
+            return "'ask.random_share' and 'ask.repeat_share' add up to more than 1; lower one of them"
+        return ""
+
+
+_PRESETS: dict[str, dict[str, Any]] = {
+    # The paper as it is: 20% at random, six rounds of 5% by uncertainty, 50% in the end, one perfect annotator.
+    "paper": {
+        "strategy": "variance", "start": "random", "start_share": 0.20, "round_share": 0.05, "mode": "rounds",
+        "budget": 0.5, "random_share": 0.0,
+    },
+    "small": {"strategy": "variance", "mode": "rounds"},
+    "tuned": {"strategy": "variance", "mode": "rounds"},
+}  # fmt: skip
+
+
+def ask_preset(preset: str) -> AskConfig:
+    """How a preset asks.
+
+    >>> ask_preset("paper").strategy
+    'variance'
+    """
+    return AskConfig(**_PRESETS.get(preset, {}))

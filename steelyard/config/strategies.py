@@ -1,0 +1,43 @@
+"""The names of strategies: what `ask.strategy` may say. `acquire` finds the functions behind them.
+
+Ours are listed here; others come in by the entry point group `steelyard.strategies`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from steelyard.errors import did_you_mean
+
+__all__ = ["ALIASES", "BUILT_IN", "GROUP", "is_strategy", "plugins", "unknown_strategy"]
+
+GROUP = "steelyard.strategies"
+
+BUILT_IN = {
+    "random": "steelyard.acquire.random_pairs:random",
+    "variance": "steelyard.acquire.variance:variance",
+    "spread": "steelyard.acquire.spread:spread",
+    "coreset": "steelyard.acquire.coreset:coreset",
+    "pair_bald": "steelyard.acquire.pair_bald:pair_bald",
+    "dopt": "steelyard.acquire.dopt:dopt",
+    "epig": "steelyard.acquire.epig:epig",
+    "guro": "steelyard.acquire.guro:guro",
+    "entropy": "steelyard.acquire.entropy:entropy",
+}
+ALIASES = {"ubs": "variance"}  # the paper's name for it
+
+
+def plugins() -> dict[str, EntryPoint]:
+    """What other packages bring, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def is_strategy(name: str) -> bool:
+    """Is there a strategy of that name here? Plug-ins are looked up only for names that are not ours."""
+    return name in BUILT_IN or name in ALIASES or name in plugins()
+
+
+def unknown_strategy(name: str) -> str:
+    """The sentence about a name that nobody has."""
+    names = [*BUILT_IN, *ALIASES, *plugins()]
+    return f"unknown strategy '{name}'{did_you_mean(name, names)}; there are {', '.join(sorted(names))}"

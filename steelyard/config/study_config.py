@@ -1,0 +1,125 @@
+"""The configuration of a study, read from and written to `study.toml`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from steelyard.config.ask import ANY_STRATEGY, AskConfig
+from steelyard.config.images import ImagesConfig
+from steelyard.config.old import VERSION, study_words, upgrade
+from steelyard.config.page import PageConfig
+from steelyard.config.presets import RankerField, change_ranker
+from steelyard.config.ranker import ConvexConfig
+from steelyard.config.section import Expect, Section, ZeroOrMore
+from steelyard.errors import ConfigError
+from steelyard.files import write_atomically
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+__all__ = ["StudyConfig"]
+
+
+class StudyConfig(Section):
+    """Everything about a study, one section a room.
+
+    Attributes:
+        name: what people call it.
+        seed: where all chance of the study comes from.
+        store: database URL; empty is `study.db` (SQLite) in the study folder.
+        refit_after: answers that have come in since the newest model before it is refitted.
+        images: where the images are.
+        ranker: the score and how it is learnt.
+        ask: what is asked, of whom, and how much.
+        page: what annotators see.
+    """
+
+    name: str = ""
+    seed: ZeroOrMore = 0
+    store: str = ""
+    refit_after: Annotated[int, Field(ge=1), Expect("1 or more answers")] = 20
+    images: ImagesConfig = Field(default_factory=ImagesConfig)
+    ranker: RankerField = Field(default_factory=ConvexConfig)
+    ask: AskConfig = Field(default_factory=AskConfig)
+    page: PageConfig = Field(default_factory=PageConfig)
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], *, source: str = "configuration", context: Any = None
+    ) -> Self:
+        """Build from nested dictionaries, as `to_dict` gives them or as somebody writes them.
+
+        Raises:
+            ConfigError: an unknown key (with the nearest known one) or a bad value.
+        """
+        current = values if "version" in values else {"version": VERSION, **values}
+        return super().from_dict(upgrade(current, source), source=source, context=context)
+
+    @classmethod
+    def load(cls, path: Path, *, any_strategy: bool = False) -> StudyConfig:
+        """Read a `study.toml` of this version or an older one.
+
+        Args:
+            path: the file.
+            any_strategy: take strategies that are not installed here, for whatever looks after a study without asking.
+
+        Raises:
+            ConfigError: the file is missing, is no TOML, holds something unknown, or was written by a newer version.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+            values = tomllib.loads(text)
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{path} does not exist; make a study with: steelyard init STUDY --images DIR"
+            ) from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{path} is not valid TOML: {error}; mend it, or restore a backup with: steelyard restore"
+            ) from None
+        if not text.strip(
+            "\0 \t\r\n"
+        ):  # what a power cut leaves of a file; as defaults it would be another study
+            raise ConfigError(f"{path} is empty; restore a backup with: steelyard restore")
+        return super().from_dict(
+            upgrade(values, str(path)), source=str(path), context=ANY_STRATEGY if any_strategy else None
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain dictionaries with the version, as they stand in TOML and JSON; only settings that have an effect."""
+        values = super().to_dict()
+        idle = self.ranker.unused()
+        values["ranker"] = {key: value for key, value in values["ranker"].items() if key not in idle}
+        return {"version": VERSION, **values}
+
+    def save(self, path: Path) -> None:
+        """Write as TOML, replacing the file in one step."""
+        import tomli_w
+
+        write_atomically(path, tomli_w.dumps(self.to_dict()))
+
+    def with_changes(self, **changes: Any) -> Self:
+        """A copy with some keys changed: `config.with_changes(ask={"raters": 2}, seed=3)`.
+
+        Raises:
+            ConfigError: an unknown key or a bad value.
+        """
+        wanted = study_words(changes)
+        for name, change in wanted.items():
+            if not isinstance(change, dict):
+                continue
+            if name == "ranker":
+                wanted[name] = change_ranker(self.ranker, change)
+            elif isinstance(section := getattr(self, name, None), Section):
+                wanted[name] = section.with_changes(**change)
+        return super().with_changes(**wanted)
