@@ -63,7 +63,7 @@ def test_scores_are_the_numbers_that_0_1_gave(study: Study) -> None:
     scores = dict(zip(table["image"], table["score"], strict=True))
     # 0.1 listed images that were excluded; nothing else has changed.
     expected = {image: score for image, score in SAID["scores"].items() if image not in SAID["excluded"]}
-    assert scores == pytest.approx(expected, abs=1e-9)
+    assert scores == pytest.approx(expected, abs=1e-6)  # 0.1 summed them in float32
     posterior = study.posterior
     assert posterior is not None
     assert np.allclose(posterior.mean, SAID["posterior"], atol=1e-9)
