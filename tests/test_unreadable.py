@@ -14,7 +14,6 @@ from steelyard.errors import ImageError, StudyError
 from steelyard.report import write_report
 from steelyard.study import Study
 from steelyard.study.belief import load_absent
-from steelyard.web.scores import Scores
 from steelyard.web.trainer import run_worker
 
 N = 12
@@ -103,7 +102,7 @@ def test_training_goes_on_and_the_image_comes_back(
         assert study.status()["unreadable"] == 1
         assert study.accuracy() is not None
         study.agreement()
-        ranking = Scores(study).ranking()
+        ranking = Rankings(study).newest()
         assert ranking is not None
         assert row not in ranking.order
 

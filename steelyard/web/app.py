@@ -96,7 +96,7 @@ def create_app(
         if web.chooser is not None:
             web.chooser.stop()
         web.asker.stop()
-        web.scorer.stop()
+        web.placer.stop()
 
     app = FastAPI(
         title="Steelyard", version=_version(), lifespan=life, docs_url=None, redoc_url=None,

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from steelyard.errors import SteelyardError, StudyError
+from steelyard.study import Study
 
-__all__ = ["Child", "answer", "exactly"]
+__all__ = ["Child", "answer", "answer_requests", "exactly"]
 
 STOP_SECONDS = 1.0
 
@@ -118,6 +119,24 @@ def answer(main: Callable[[str], None]) -> None:
     except SteelyardError as error:
         print(f"{sys.argv[0]}: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
+
+
+def answer_requests(folder: str, reply: Callable[[Study, BinaryIO], dict[str, object]]) -> None:
+    """Answer one request after another until the server has gone.
+
+    Args:
+        folder: of the study.
+        reply: reads a request and says what to answer.
+    """
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # whatever a library prints must not look like an answer
+    with Study.open(folder) as study:
+        while True:
+            try:
+                said = reply(study, sys.stdin.buffer)
+            except SteelyardError as error:
+                said = {"error": str(error)}
+            out.write(json.dumps(said).encode() + b"\n")
+            out.flush()
 
 
 def exactly(file: BinaryIO, n: int) -> bytearray:

@@ -8,14 +8,14 @@ would make every answer wait for it, so the page's process puts the pairs up.
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import BinaryIO
 
+from steelyard.config import StudyConfig
 from steelyard.store.records import NewPair
 from steelyard.study import Study
-from steelyard.web.child import Child, answer, exactly
+from steelyard.web.child import Child, answer, answer_requests, exactly
 from steelyard.web.priority import step_back
 
 __all__ = ["Chooser"]
@@ -44,23 +44,16 @@ class Chooser:
         self._child.stop()
 
 
-def _main(folder: str) -> None:
-    from steelyard.config import StudyConfig
-    from steelyard.errors import SteelyardError
+def _draft(study: Study, request: BinaryIO) -> dict[str, object]:
+    missing = int.from_bytes(exactly(request, 8), "little")
+    study.config = StudyConfig.load(study.folder / "study.toml")  # the page may have changed it
+    chosen = study.questions.draft_for_page(missing)
+    return {"pairs": chosen and [asdict(pair) for pair in chosen]}
 
+
+def _main(folder: str) -> None:
     step_back(NICE)
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # whatever a library prints must not look like an answer
-    with Study.open(folder) as study:
-        while True:
-            missing = int.from_bytes(exactly(sys.stdin.buffer, 8), "little")
-            try:
-                study.config = StudyConfig.load(study.folder / "study.toml")  # the page may have changed it
-                chosen = study.questions.draft_for_page(missing)
-                reply: dict[str, object] = {"pairs": chosen and [asdict(pair) for pair in chosen]}
-            except SteelyardError as error:
-                reply = {"error": str(error)}
-            out.write(json.dumps(reply).encode() + b"\n")
-            out.flush()
+    answer_requests(folder, _draft)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from steelyard.web.examples import Examples
 from steelyard.web.ids import ImageIds
 from steelyard.web.keeper import Keeper
 from steelyard.web.pictures import Pictures
+from steelyard.web.placer import Placer
 from steelyard.web.problems import Problem
-from steelyard.web.scorer import Scorer
-from steelyard.web.scores import Scores
+from steelyard.web.ranking import Rankings
 from steelyard.web.scribe import Scribe
 from steelyard.web.sight import Sight
 
@@ -44,9 +44,9 @@ class Web:
         self.accounts = Accounts(study.store, access)
         self.chooser = Chooser(study.folder) if apart else None
         self.asker = Asker(study, self.chooser.draft if self.chooser else None)
-        self.scores = Scores(study)
+        self.rankings = Rankings(study)
         self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
-        self.scorer = Scorer(study.folder)
+        self.placer = Placer(study.folder)
         self.id = self._kept_id()
         self.ids = ImageIds(study)
         self.examples = Examples(study)
@@ -69,7 +69,7 @@ class Web:
     def aspect(self) -> float:
         """Width ÷ height of a typical image."""
         if self._aspect is None:
-            self._aspect = self.scores.aspect()
+            self._aspect = self.rankings.aspect()
         return self._aspect
 
     def row(self, id: str) -> int:

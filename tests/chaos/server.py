@@ -21,7 +21,7 @@ __all__ = ["Server", "free_port"]
 PARTS = {
     "trainer": "steelyard.web.trainer",
     "chooser": "steelyard.web.chooser",
-    "scorer": "steelyard.web.scorer",
+    "placer": "steelyard.web.placer",
 }
 
 
@@ -131,7 +131,7 @@ class Server:
         return process.pid if process is not None and process.poll() is None else None
 
     def children(self, part: str = "") -> list[psutil.Process]:
-        """Its processes: trainer, chooser, scorer – or one kind of them."""
+        """Its processes: trainer, chooser, placer – or one kind of them."""
         if self.pid is None:
             return []
         try:

@@ -217,15 +217,15 @@ def test_a_truncated_model_makes_room_for_the_one_before(
 
 
 def test_the_page_falls_back_as_well(sqlite_study: Study) -> None:
-    from steelyard.web.scores import Scores
+    from steelyard.web.ranking import Rankings
 
     cut(sqlite_study.fit().folder / "rows.npy")
-    scores = Scores(sqlite_study)
-    ranking = scores.ranking()
+    rankings = Rankings(sqlite_study)
+    ranking = rankings.newest()
     assert ranking is not None
     assert ranking.model.path == "models/round-000"
     sqlite_study.store.images.exclude(str(sqlite_study.catalog.ids[7]), "alma", "dark")
-    again = scores.ranking()
+    again = rankings.newest()
     assert again is not None
     assert 7 not in again.order
 

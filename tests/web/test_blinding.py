@@ -346,7 +346,7 @@ def test_images_are_not_handed_out_in_the_order_of_their_scores(
 ) -> None:
     """They are chosen in that order; they are neither shown in it nor in that of the catalog."""
     kt = enter(clinic, "kt")
-    ranking = clinic.app.state.web.scores.ranking()
+    ranking = clinic.app.state.web.rankings.newest()
     images = kt.get("/api/v1/grading/next", params={"count": 8}).json()["images"]
     rows = [clinic.app.state.web.ids.row(image["id"]) for image in images]
     assert len(rows) == 8

@@ -12,7 +12,7 @@ import pytest
 from steelyard.study import Study
 
 
-@pytest.mark.parametrize("part", ["chooser", "scorer", "trainer"])
+@pytest.mark.parametrize("part", ["chooser", "placer", "trainer"])
 def test_a_study_that_cannot_be_opened_is_named_without_a_traceback(
     part: str, make_study: Callable[..., Study]
 ) -> None:

@@ -432,8 +432,8 @@ def test_a_dropped_image_lands_in_its_place(
     server = serve(trained)
     table = trained.score()
     middle = float(table["score"].median())
-    scorer = server.app.state.web.scorer
-    monkeypatch.setattr(scorer, "place", lambda rgb: {"score": middle, "uncertainty": 0.5, "rank": 1.0})
+    placer = server.app.state.web.placer
+    monkeypatch.setattr(placer, "place", lambda rgb: {"score": middle, "uncertainty": 0.5, "rank": 1.0})
     user = window(server)
     page = user.open("/ranking")
     settle(user, "ranking")

@@ -154,7 +154,7 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
 def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Pixels go to a process that may load torch; this one does not."""
     from steelyard.images.catalog import Catalog
-    from steelyard.web.scorer import Scorer
+    from steelyard.web.placer import Placer
 
     catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(16))
     changes = {
@@ -164,12 +164,12 @@ def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pi
     with Study.create(tmp_path / "pixels", catalog, preset="small", **changes) as study:
         answer(study, 12)
         study.fit()
-        scorer = Scorer(study.folder)
+        placer = Placer(study.folder)
         try:
-            found = scorer.place(study.catalog.read(3))
-            again = scorer.place(study.catalog.read(3))
+            found = placer.place(study.catalog.read(3))
+            again = placer.place(study.catalog.read(3))
         finally:
-            scorer.stop()
+            placer.stop()
         table = study.score().set_index("image")
         assert found == again
         assert found["score"] == pytest.approx(table.loc[study.catalog.ids[3], "score"], abs=1e-3)

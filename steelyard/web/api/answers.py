@@ -32,7 +32,7 @@ from steelyard.web.api.schema.answering import (
 from steelyard.web.api.schema.fields import Uuid
 from steelyard.web.context import Anyone, Web, WebOf
 from steelyard.web.problems import Problem, responses
-from steelyard.web.scores import Ranking
+from steelyard.web.ranking import Ranking
 
 __all__ = ["router"]
 
@@ -271,6 +271,6 @@ def list_grades(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Limit = 
 
 def _ranking_or_none(web: Web) -> Ranking | None:
     try:
-        return web.scores.ranking()
+        return web.rankings.newest()
     except StudyError:
         return None  # a grade is worth keeping even when the model cannot be read

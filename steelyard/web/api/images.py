@@ -31,7 +31,7 @@ from steelyard.web.auth import Principal
 from steelyard.web.bodies import UPLOAD_BYTES
 from steelyard.web.context import Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
-from steelyard.web.scores import Z95, Filter, Ranking
+from steelyard.web.ranking import Z95, Filter, Ranking
 
 __all__ = ["router"]
 
@@ -124,11 +124,11 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     """One image: its place, its neighbours, the comparisons it took part in."""
     row, content = web.row(id), web.content(id)
     stored = web.store.images.get(content)
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     ranked = ranking is not None and bool(ranking.rank[row])
     below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
     low, high = ranking.interval(row) if ranking else (None, None)
-    grade = int(web.scores.grades()[row])
+    grade = int(web.rankings.grades()[row])
     names = web.study.grade_names
     return ImageInfo(
         id=id, content=content, path=stored.path, group=stored.group,
@@ -169,8 +169,8 @@ def ranking_summary(
     web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
 ) -> RankingSummary:
     """How many images the filter lets through, and which model ranked them."""
-    ranking = web.scores.ranking()
-    rows = web.scores.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0)
+    ranking = web.rankings.newest()
+    rows = web.rankings.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0)
     return RankingSummary(
         model=ranking.model.id if ranking else None,
         created=ranking.model.created if ranking else None,
@@ -191,9 +191,11 @@ def ranking_scores(
     web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
 ) -> Response:
     """All scores in ascending order, as little-endian 32-bit floats."""
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     rows = (
-        web.scores.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0, dtype=np.int64)
+        web.rankings.rows(ranking, _filter(web, grade, group, text))
+        if ranking
+        else np.zeros(0, dtype=np.int64)
     )
     values = ranking.score[rows].astype("<f4") if ranking else np.zeros(0, dtype="<f4")
     return Response(
@@ -207,11 +209,11 @@ def ranking_rows(
     grade: Grade = None, group: Group = "", text: Text = "",
 ) -> RankingOut:  # fmt: skip
     """A window of the ranking, from least to most severe."""
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     if ranking is None:
         return RankingOut(model=None, start=start, total=0, images=[])
-    rows = web.scores.rows(ranking, _filter(web, grade, group, text))
-    counts, grades, names = web.scores.comparisons(), web.scores.grades(), web.study.grade_names
+    rows = web.rankings.rows(ranking, _filter(web, grade, group, text))
+    counts, grades, names = web.rankings.comparisons(), web.rankings.grades(), web.study.grade_names
     images = []
     for row in rows[start : start + limit].tolist():
         low, high = ranking.interval(row)
@@ -255,10 +257,10 @@ def _place(web: Web, file: UploadFile) -> Placed:
             422, f"This file is not a picture that can be read: {error.reason}.", code="image"
         ) from error
     del content
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     if ranking is None:
         raise Problem(409, "There is no model yet; compare some pairs first.")
-    found = web.scorer.place(rgb)
+    found = web.placer.place(rgb)
     score, std = found["score"], found["uncertainty"]
     below, above = _neighbours(web, ranking, *ranking.around(score))
     return Placed(

@@ -27,7 +27,7 @@ from steelyard.web.api.schema.progress import (
 )
 from steelyard.web.context import Anyone, Web, WebOf
 from steelyard.web.problems import responses
-from steelyard.web.scores import Ranking, density
+from steelyard.web.ranking import Ranking, density
 
 __all__ = ["router"]
 
@@ -60,7 +60,7 @@ def progress(web: WebOf, who: Anyone) -> Progress:
 @router.get("/achieved", responses=responses(401, 403, 503))
 def achieved(web: WebOf, who: Anyone) -> Achieved:
     """What was reached, for the end of the work."""
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     answered = web.store.answers.count()
     accuracy = web.study.accuracy() if ranking else None
     sentence = f"{answered:,} answers have put {len(web.study.catalog):,} images in order."
@@ -81,7 +81,7 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
 
 def _progress(web: Web) -> Progress:
     store, study = web.store, web.study
-    ranking = web.scores.ranking()
+    ranking = web.rankings.newest()
     estimate = study.accuracy() if ranking else None
     answered, wanted = store.answers.count(), study.budget
     name = web.ids.public
@@ -132,7 +132,7 @@ def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
         return SpreadPart(sentence="There are no scores yet.", shapes=[])
     shown = ranking.order
     low, high = float(ranking.score[shown[0]]), float(ranking.score[shown[-1]])
-    grades, names = web.scores.grades(), web.study.grade_names
+    grades, names = web.rankings.grades(), web.study.grade_names
     parts: list[tuple[int | None, str, np.ndarray]] = [
         (
             int(g),

@@ -66,7 +66,7 @@ def change_study(
             return study_info(web)
         page = {name: value for name, value in asked.items() if name != "raters"}
         if "grades" in page:
-            known = web.scores.grades()
+            known = web.rankings.grades()
             if len(known) and int(known.max()) >= len(page["grades"]):
                 raise Problem(
                     409,

@@ -5,25 +5,25 @@ The process is started when the first picture comes and ends after some idle min
 
 from __future__ import annotations
 
-import json
 import struct
-import sys
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.web.child import Child, answer, exactly
+from steelyard.study import Study
+from steelyard.web.child import Child, answer, answer_requests, exactly
 
-__all__ = ["Scorer"]
+__all__ = ["Placer"]
 
 IDLE_SECONDS = 600.0
 TIMEOUT_SECONDS = 120.0
 
 
-class Scorer:
-    """One scoring process, one picture at a time."""
+class Placer:
+    """One process that scores new pictures, one at a time."""
 
     def __init__(self, study_folder: Path) -> None:
         self._child = Child(__name__, study_folder, timeout=TIMEOUT_SECONDS, task="scoring")
@@ -58,23 +58,11 @@ class Scorer:
             self._idle.start()
 
 
-def _main(folder: str) -> None:
-    from steelyard.errors import SteelyardError
-    from steelyard.study import Study
-
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # whatever a library prints must not look like an answer
-    with Study.open(folder) as study:
-        while True:
-            height, width = struct.unpack("<II", exactly(sys.stdin.buffer, 8))
-            pixels = exactly(sys.stdin.buffer, height * width * 3)
-            rgb = np.frombuffer(pixels, dtype=np.uint8).reshape(height, width, 3)
-            try:
-                reply: dict[str, object] = dict(study.place(rgb))
-            except SteelyardError as error:
-                reply = {"error": str(error)}
-            out.write(json.dumps(reply).encode() + b"\n")
-            out.flush()
+def _place(study: Study, request: BinaryIO) -> dict[str, object]:
+    height, width = struct.unpack("<II", exactly(request, 8))
+    rgb = np.frombuffer(exactly(request, height * width * 3), dtype=np.uint8).reshape(height, width, 3)
+    return dict(study.place(rgb))
 
 
 if __name__ == "__main__":
-    answer(_main)
+    answer(lambda folder: answer_requests(folder, _place))

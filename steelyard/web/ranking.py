@@ -14,7 +14,7 @@ from steelyard.store.records import Model
 from steelyard.study import Study
 from steelyard.study.belief import load_absent, load_posterior, usable_model
 
-__all__ = ["Filter", "Ranking", "Scores", "density"]
+__all__ = ["Filter", "Ranking", "Rankings", "density"]
 
 Z95 = 1.96
 
@@ -63,8 +63,8 @@ class Ranking:
         return self.order[max(0, place - n) : place], self.order[place : place + n]
 
 
-class Scores:
-    """Reads the newest model once and keeps it; several threads may ask."""
+class Rankings:
+    """The ranking by the newest model, read once and kept; several threads may ask."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -75,19 +75,19 @@ class Scores:
         self._counted = (-1.0, -1, np.zeros(0, dtype=np.int64))
         self._grades = (-1, np.zeros(0, dtype=np.int64))
 
-    def ranking(self) -> Ranking | None:
+    def newest(self) -> Ranking | None:
         """The newest model's scores, or None before there is one."""
-        newest = self.study.store.models.newest()
-        if newest is None:
+        last = self.study.store.models.newest()
+        if last is None:
             return None
         excluded = self.study.store.images.excluded_rows()
         with self._lock:
             kept = self._ranking
-            if kept is not None and kept.model.id == newest.id and self._excluded == len(excluded):
+            if kept is not None and kept.model.id == last.id and self._excluded == len(excluded):
                 return kept
             try:
-                model, posterior = newest, load_posterior(self.study.folder / newest.path)
-                load_absent(self.study.folder / newest.path)
+                model, posterior = last, load_posterior(self.study.folder / last.path)
+                load_absent(self.study.folder / last.path)
             except StudyError:
                 if kept is not None and self._excluded == len(excluded):
                     return kept  # a trainer may be exchanging files; the next look finds them
