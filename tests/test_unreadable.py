@@ -14,6 +14,7 @@ from steelyard.errors import ImageError, StudyError
 from steelyard.report import write_report
 from steelyard.study import Study
 from steelyard.study.belief import load_absent
+from steelyard.web.ranking import Rankings
 from steelyard.web.trainer import run_worker
 
 N = 12
