@@ -132,7 +132,8 @@ def experiment(
             "r": r, "s": s, "rounds": rounds, "draws": draws, "start": start, "annotator": annotator,
             "reselect": reselect, "classify": classify, "test_pairs": test_pairs, "near_duplicates": near_duplicates,
             "engine": engine, "jobs": jobs,
-        }
+        },
+        source="experiment",
     )  # fmt: skip
     with progress_bar() as progress:
         run = run_experiment(

@@ -38,6 +38,10 @@ Download = Annotated[
     ),
 ]
 
+_NOTHING_TO_DOWNLOAD = (
+    "--download fetches the weights of a backbone, and feature rows need none; leave it out"
+)
+
 
 @app.command()
 def init(
@@ -71,6 +75,8 @@ def init(
         raise ConfigError(
             "no images given; name their folder with --images DIR, or a matrix with --features NPY"
         )
+    if download and features is not None:
+        raise ConfigError(_NOTHING_TO_DOWNLOAD)
     if on_error not in ("skip", "fail"):
         raise ConfigError(f"--on-error is skip or fail, not '{on_error}'")
     kind = "features" if images is None else ("csv" if labels and layout is Layout.folder else layout.value)
@@ -242,6 +248,8 @@ def simulate(
 def train(study: StudyFolder, download: Download = False, as_json: AsJson = False) -> None:
     """Train the ranker on all answers so far."""
     with opened_study(study) as opened:
+        if download and opened.config.ranker.backbone == "none":
+            raise ConfigError(_NOTHING_TO_DOWNLOAD)
         if download and not opened.config.ranker.weights:
             opened.config = opened.config.with_changes(ranker={"weights": "download"})
         with progress_bar() as progress:

@@ -64,7 +64,7 @@ class ConvexConfig(RankerSection):
         image_size: side in pixels that images are resized to; 0 takes the backbone's own.
         components: principal components kept.
         whitening: 0 … 1, how far the principal components are brought to equal variance.
-        kernel: `rbf` adds a Gaussian kernel to the linear features.
+        kernel: `rbf` adds a Gaussian kernel to the linear features; `none` leaves them alone.
         ties: a tie as an outcome of its own (`rao_kupper`) or as a 0.5 target (`half`, the paper).
         multitask: learn grades as well (P6) where images carry them.
         weights: local file of pretrained weights; empty looks in the usual places; `download` may fetch them from the
@@ -113,7 +113,7 @@ class NetworkConfig(RankerSection):
         kind: `network`.
         preset: the set of defaults it started from.
         backbone: `lite0`, `lite2`, `densenet169`, `small`, `none` (rows given), or `timm:NAME`.
-        trained_stages: the last so many stages of the backbone are trained, on cached activations, with dropout in each of
+        trained_stages: how many of the backbone's last stages are trained, on cached activations, with dropout in each of
             their layers; everything before stays as it was pretrained, in evaluation mode. 0 trains all of `small`,
             `densenet169` and `timm:NAME`, and nothing of `lite0` and `lite2`.
         image_size: side in pixels that images are resized to; 0 takes the backbone's own.
@@ -125,7 +125,7 @@ class NetworkConfig(RankerSection):
         weight_decay: λ of P3, in the loss.
         learning_rate: Adam's.
         batch_size: pairs a step.
-        epochs: at the most.
+        epochs: passes over the answers, at most.
         patience: epochs without a better validation loss before stopping.
         validation_share: share of labelled pairs held out for early stopping where no validation set is given.
         warm_start: whose weights a round starts from.
@@ -133,7 +133,7 @@ class NetworkConfig(RankerSection):
         multitask: learn grades as well (P6) where images carry them.
         posterior: where uncertainty comes from: `draws` of the weights (the paper), or of the last layer alone in
             `closed_form` or by `laplace`.
-        draws: T.
+        draws: T, how many draws.
         screening: share of the pool that gets all T draws; 1 turns screening off.
         augment: flips, small turns and light jitter while training on pixels.
         weights: local file of pretrained weights; empty looks in the usual places; `download` may fetch them from the

@@ -37,7 +37,7 @@ class StudyConfig(Section):
         name: what people call it.
         seed: where all chance of the study comes from.
         store: database URL; empty is `study.db` (SQLite) in the study folder.
-        refit_after: answers that have come in since the newest model before it is refitted.
+        refit_after: how many new answers there are before the model is fitted again.
         images: where the images are.
         ranker: the score and how it is learnt.
         ask: what is asked, of whom, and how much.

@@ -133,8 +133,14 @@ def test_a_question_and_a_name_go_into_the_study(data: Path) -> None:
         (["experiment", "--out", "run", "--features", "x.npy", "--ranker", "dropout"], "KEY=VALUE"),
         (
             ["experiment", "--out", "run", "--features", "x.npy", "--test-pairs", "0"],
-            "test pairs and draws are 1 or more",
+            "experiment: 'test_pairs' is 1 or more, not 0",
         ),
+        (
+            ["experiment", "--out", "run", "--features", "x.npy", "--ranker", "hidden=8"],
+            "'ranker.hidden' belongs to the network ranker",
+        ),
+        (["init", "new", "--features", "x.npy", "--download"], "feature rows need none; leave it out"),
+        (["train", "STUDY", "--download"], "feature rows need none; leave it out"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(study: Path, arguments: list[str], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,17 @@ from steelyard.errors import ConfigError
 def test_every_key_is_documented(section: type[Section]) -> None:
     text = inspect.getdoc(section) or ""
     assert not [name for name in section.model_fields if f"{name}:" not in text]
+
+
+def test_every_key_and_its_default_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for section in (StudyConfig, ImagesConfig, ConvexConfig, NetworkConfig, AskConfig, PageConfig):
+        for name, field in section.model_fields.items():
+            default = field.get_default(call_default_factory=True)
+            if name == "kind":
+                assert f'### `kind = "{default}"`' in page
+            elif not isinstance(default, Section):
+                assert f"| `{name}` | `{json.dumps(default)}` |" in page, f"{section.__name__}.{name}"
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:

@@ -236,6 +236,14 @@ def test_models_newest_or_all(sqlite_study: Study, tmp_path: Path) -> None:
     sqlite_study.fit()
     newest = backup_study(sqlite_study.folder, tmp_path / "newest.zip")
     assert newest.models == ("models/round-002",)
+    network = sqlite_study.config.with_changes(ranker={"kind": "network"})
+    for warm, models in {
+        "round0": ("models/round-000", "models/round-002"),
+        "previous": newest.models,
+    }.items():
+        network.with_changes(ranker={"warm_start": warm}).save(sqlite_study.folder / "study.toml")
+        assert backup_study(sqlite_study.folder, tmp_path / f"{warm}.zip").models == models
+    sqlite_study.config.save(sqlite_study.folder / "study.toml")
     every = backup_study(sqlite_study.folder, tmp_path / "every.zip", all_models=True)
     assert every.models == ("models/round-000", "models/round-001", "models/round-002")
     done = restore_study(newest.path, tmp_path / "again")

@@ -1,0 +1,67 @@
+"""The settings of an experiment: those of 0.1 are read, and a setting goes to the rankers it applies to."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.config import ConvexConfig, NetworkConfig
+from steelyard.errors import ConfigError
+from steelyard.experiment import ExperimentConfig
+from steelyard.experiment.config import parse_method
+
+RUN = Path(__file__).parents[1] / "files" / "run-0.1" / "experiment.json"
+
+
+def test_the_settings_of_a_run_of_0_1_are_read_and_are_the_same_run() -> None:
+    about = json.loads(RUN.read_text(encoding="utf-8"))
+    config = ExperimentConfig.from_dict(about["config"])
+    assert config.to_dict() == about["config"]
+    assert config.fixed() == about["fixed"]
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_draws_are_for_rankers_that_draw() -> None:
+    config = ExperimentConfig(features="x.npy", draws=7)
+    assert config.ranker_config() == ConvexConfig(backbone="none")
+    assert config.ranker_config(head="mlp").to_dict()["draws"] == 7
+    assert config.ranker_config(head="mlp", draws=3).to_dict()["draws"] == 3
+    closed = config.ranker_config(kind="network", posterior="closed_form")
+    assert closed == NetworkConfig(backbone="none", posterior="closed_form")
+
+
+@pytest.mark.parametrize("preset", ["quick", "features", "small", "tuned", "paper"])
+def test_rows_need_no_backbone_whatever_the_preset(preset: Any) -> None:
+    config = ExperimentConfig(features="x.npy", preset=preset).ranker_config()
+    assert (config.backbone, config.inputs, config.preset) == ("none", "features", preset)
+
+
+def test_methods_may_be_of_different_kinds() -> None:
+    methods = ("ubs", "ubs:head=mlp:hidden=64", "ubs:kind=network:posterior=laplace", "epig:components=16")
+    config = ExperimentConfig(features="x.npy", methods=methods)
+    kinds = [config.ranker_config(**parse_method(spec, config).ranker).kind for spec in methods]
+    assert kinds == ["convex", "network", "network", "convex"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"methods": ("ubs:image_size=64",)}, "all methods of an experiment see the same; set it for all with --ranker image_size=64"),
+        ({"preset": "small", "methods": ("ubs:kind=convex",)}, "'small' is trained, and the convex ranker needs"),
+        ({"preset": "smal"}, "'preset' is one of quick, paper, small, tuned, features; not 'smal' – did you mean 'small'"),
+        ({"folds": 2.5}, "'folds' is a whole number, not 2.5"),
+        ({"only_folds": [0, "1"]}, "'only_folds' is a list of whole numbers, not '1'"),
+        ({"ranker": 3}, "'ranker' is a table of the ranker's settings, not 3"),
+        ({"classify": "yes"}, "'classify' is true or false, not 'yes'"),
+        ({"split_seed": -1}, "'split_seed' is 0 or more, not -1"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ExperimentConfig(**{"images": "DIR", **changes})
+    with pytest.raises(ConfigError, match=f"experiment: .*{message}"):
+        ExperimentConfig.from_dict({"images": "DIR", **changes}, source="experiment")
