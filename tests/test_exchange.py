@@ -146,7 +146,7 @@ def test_a_bad_file_is_named_and_nothing_is_imported(
         with pytest.raises(StudyError, match=message):
             import_file(study, tmp_path / name)
         assert study.store.answers.log() == []
-        assert len(study.store.pairs.array()) == 0
+        assert len(study.store.pairs.columns().rows) == 0
 
 
 def test_missing_files_and_unknown_formats_are_said(study: Study, tmp_path: Path) -> None:

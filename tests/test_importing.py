@@ -70,7 +70,9 @@ def write(path: Path, rows: list[str]) -> Path:
 
 def nothing_there(study: Study) -> bool:
     return (
-        not study.store.answers.log() and not len(study.store.pairs.array()) and not study.store.audit.log()
+        not study.store.answers.log()
+        and not len(study.store.pairs.columns().rows)
+        and not study.store.audit.log()
     )
 
 

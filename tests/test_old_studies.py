@@ -42,10 +42,10 @@ def test_every_answer_and_grade_of_0_1_is_there(study: Study) -> None:
     assert {row[2] for row in comparisons} == {"left", "right", "equal", "cannot judge", None}
     grades = [[g.id, g.image, g.annotator, g.grade, g.supersedes] for g in study.store.grades.log()]
     assert grades == SAID["grades"]
-    assert study.store.images.excluded_ids() == set(SAID["excluded"])
+    assert {image.id for image in study.store.images.all() if image.excluded} == set(SAID["excluded"])
     assert study.store.answers.count() == SAID["answers"]
     assert study.store.pairs.open_count() == SAID["open pairs"]
-    assert len(study.store.pairs.array()) == SAID["pairs"]
+    assert len(study.store.pairs.columns().rows) == SAID["pairs"]
 
 
 def test_people_models_and_the_audit_log_of_0_1_are_there(study: Study) -> None:

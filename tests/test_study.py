@@ -62,7 +62,11 @@ def test_the_loop_learns_the_order(study: Study, severity: np.ndarray) -> None:
     assert ((table["low"] < table["score"]) & (table["score"] < table["high"])).all()
     rows = study.catalog.rows_of(table["image"].to_numpy())
     assert np.corrcoef(table["score"], severity[rows])[0, 1] > 0.9
-    assert len(study.store.pairs.array()) == len({tuple(p) for p in study.store.pairs.array().tolist()}) == 80
+    assert (
+        len(study.store.pairs.columns().rows)
+        == len({tuple(p) for p in study.store.pairs.columns().rows.tolist()})
+        == 80
+    )
 
 
 @pytest.mark.parametrize("full", ["checkpoint.json", "posterior.safetensors", "rows.npy"])

@@ -67,14 +67,11 @@ class Answers:
             if not require_lease:  # who was handed a pair is known
                 ensure_annotators(connection, self._db, {answer.annotator for answer in new}, at)
             leaving = Leaving(connection, {id for answer in new for id in answer.exclude})
-            if (
-                leaving.pairs
-            ):  # all together, in ascending order; one nobody was asked may be dropped meanwhile
-                lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs], missing_ok=True)
+            if leaving.pairs:  # all together, in ascending order
+                lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs])
             asked = lock_pairs(connection, [answer.pair for answer in new])
-            if (
-                require_lease
-            ):  # first: which images a pair is of is nobody's business to whom it was not handed
+            # First: which images a pair is of is nobody's business to whom it was not handed.
+            if require_lease:
                 _check_handed_out(connection, new)
             rows = [_values(answer, asked[answer.pair], at) for answer in new]
             recorded = COMPARISONS.append(self._db, connection, rows)
@@ -197,16 +194,6 @@ class Answers:
         """
         return import_answers(self._db, new, actor, detail or {}, now)
 
-    def get(self, id: str) -> Comparison:
-        """One row of the log.
-
-        Raises:
-            UnknownRecordError: no answer has this id.
-        """
-        for comparison in self._read(_DESCRIBED.where(comparisons.c.id == fields.text(id, "an id"))):
-            return comparison
-        raise UnknownRecordError(f"there is no answer {id}")
-
     def log(
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None
     ) -> list[Comparison]:
@@ -215,11 +202,6 @@ class Answers:
         if annotator is not None:
             query = query.where(comparisons.c.annotator == annotator)
         return self._read(query)
-
-    def latest(self, annotator: str, n: int) -> list[Comparison]:
-        """The latest answers of an annotator that count, newest first: what can be undone."""
-        query = _DESCRIBED.where(comparisons.c.annotator == annotator, COMPARISONS.counts)
-        return self._read(query.order_by(comparisons.c.seq.desc()).limit(n))
 
     def of_image(self, image_id: str) -> list[Comparison]:
         """The answers that count about one image, in the order of the log."""

@@ -53,23 +53,14 @@ class Grades:
             UnknownRecordError: no such image, or nothing to supersede.
             StoreError: a field cannot be stored.
         """
-        return self.add_all([new], require_lease=require_lease, now=now)[0]
-
-    def add_all(
-        self, new: Sequence[NewGrade], *, require_lease: bool = False, now: float | None = None
-    ) -> list[Recorded]:
-        """Write many grades in one transaction, all or none; errors as in `add`."""
-        for grade in new:
-            fields.name(grade.annotator)
+        fields.name(new.annotator)
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
-            ensure_annotators(connection, self._db, {grade.annotator for grade in new}, at)
-            rows = lock_images(connection, [grade.image for grade in new])
-            subjects = [(fields.client_id(grade.id), rows[grade.image], grade.annotator) for grade in new]
-            _check(connection, subjects, require_lease=require_lease)
-            return GRADES.append(
-                self._db, connection, [_values(grade, rows[grade.image], at) for grade in new]
-            )
+            ensure_annotators(connection, self._db, [new.annotator], at)
+            row = lock_images(connection, [new.image])[new.image]
+            _check(connection, fields.client_id(new.id), row, new.annotator, require_lease=require_lease)
+            [recorded] = GRADES.append(self._db, connection, [_values(new, row, at)])
+            return recorded
 
     def undo(
         self, grade_id: str, annotator: str, *, id: str, source: str = "page", now: float | None = None
@@ -88,7 +79,7 @@ class Grades:
             if image is None:
                 raise UnknownRecordError(f"there is no grade {grade_id} that could be undone")
             lock_images(connection, [image[0]])
-            _check(connection, [(fields.client_id(id), image[1], annotator)])
+            _check(connection, fields.client_id(id), image[1], annotator)
             row = {
                 "id": fields.client_id(id),
                 "image_row": image[1],
@@ -222,9 +213,7 @@ class Grades:
                 raise ConflictError(
                     "this grade was undone or replaced; neighbours are shown for one that counts"
                 )
-            lease = connection.execute(
-                _LEASES, {"rows": [found.image_row], "names": [annotator]}
-            ).one_or_none()
+            lease = connection.execute(_LEASE, {"row": found.image_row, "annotator": annotator}).one_or_none()
             if lease is None and require_lease:
                 raise NotHandedOutError("this image was not handed to you, so its neighbours are not shown")
             if lease is not None and lease.reviewed_at is not None:
@@ -239,33 +228,27 @@ class Grades:
             return shown
 
 
-def _check(
-    connection: Connection, new: Sequence[tuple[str, int, str]], *, require_lease: bool = False
-) -> None:
-    """Refuse what may not be graded; locks of the images are held.
+def _check(connection: Connection, id: str, row: int, annotator: str, *, require_lease: bool = False) -> None:
+    """Refuse what may not be graded; the image's lock is held.
 
     Args:
-        connection: of the transaction that writes the grades or undoes.
-        new: (id of the grade or undo, row, annotator); ids that are in the log already are not looked at.
-        require_lease: whether an image has to be handed out before.
+        connection: of the transaction that writes the grade or undo.
+        id: of the grade or undo; one that is in the log already is not looked at.
+        row: of the image.
+        annotator: who grades.
+        require_lease: whether the image has to be handed out before.
 
     Raises:
         NotHandedOutError: the image was never handed to the annotator.
         ConflictError: its neighbours were shown, so the grade stands.
     """
-    for chunk in fields.chunks(new):
-        known = set(connection.execute(_KNOWN, {"ids": [id for id, _, _ in chunk]}).scalars())
-        who = {"rows": [row for _, row, _ in chunk], "names": sorted({name for _, _, name in chunk})}
-        leases = {(r.image_row, r.annotator): r.reviewed_at for r in connection.execute(_LEASES, who)}
-        for id, row, annotator in chunk:
-            if id in known:
-                continue
-            if require_lease and (row, annotator) not in leases:
-                raise NotHandedOutError(
-                    "this image was not handed to you; ask for images to grade, and grade those"
-                )
-            if leases.get((row, annotator)) is not None:
-                raise ConflictError(_STANDS)
+    if connection.execute(_KNOWN, {"id": id}).first() is not None:
+        return
+    lease = connection.execute(_LEASE, {"row": row, "annotator": annotator}).one_or_none()
+    if require_lease and lease is None:
+        raise NotHandedOutError("this image was not handed to you; ask for images to grade, and grade those")
+    if lease is not None and lease.reviewed_at is not None:
+        raise ConflictError(_STANDS)
 
 
 def _outstanding(connection: Connection, annotator: str) -> list[int]:
@@ -310,8 +293,7 @@ _OUTSTANDING = (
     .order_by(grade_leases.c.handed_at, grade_leases.c.image_row)
 )
 _LEASED = sa.select(grade_leases.c.image_row).where(grade_leases.c.annotator == _who)
-_LEASES = sa.select(grade_leases).where(
-    grade_leases.c.image_row.in_(sa.bindparam("rows", expanding=True)),
-    grade_leases.c.annotator.in_(sa.bindparam("names", expanding=True)),
+_LEASE = sa.select(grade_leases).where(
+    grade_leases.c.image_row == sa.bindparam("row", type_=sa.BigInteger), grade_leases.c.annotator == _who
 )
-_KNOWN = sa.select(grades.c.id).where(grades.c.id.in_(sa.bindparam("ids", expanding=True)))
+_KNOWN = sa.select(grades.c.id).where(grades.c.id == sa.bindparam("id"))

@@ -90,11 +90,6 @@ class Images:
         with self._db.reading() as connection:
             return [Image(**row) for row in connection.execute(query).mappings()]
 
-    def count(self) -> int:
-        """How many images there are, excluded ones included."""
-        with self._db.reading() as connection:
-            return int(connection.execute(sa.select(sa.func.count()).select_from(images)).scalar_one())
-
     def exclude(self, id: str, by: str, reason: str = "", *, now: float | None = None) -> None:
         """Take an image out: its pairs are asked no more. What was answered stays in the log.
 
@@ -117,17 +112,11 @@ class Images:
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
             leaving = Leaving(connection, {id})
-            lock_pairs(connection, leaving.pairs, missing_ok=True)
+            lock_pairs(connection, leaving.pairs)
             if excluded:
                 leaving.take_out(self._db, [id], by, reason, at)
             else:
                 leaving.put_back(self._db, id, by, at)
-
-    def excluded_ids(self) -> set[str]:
-        """Ids of the images that were taken out."""
-        query = sa.select(images.c.id).where(images.c.excluded_at.is_not(None))
-        with self._db.reading() as connection:
-            return set(connection.execute(query).scalars())
 
     def excluded_rows(self) -> NDArray[np.int64]:
         """Rows of the images that were taken out, ascending."""

@@ -141,7 +141,7 @@ def _import(
     else:
         locked = set(_pairs_of(connection, new).values())
         for chunk in fields.chunks(sorted(locked)):
-            lock_pairs(connection, chunk, missing_ok=True)
+            lock_pairs(connection, chunk)
     database.lock_log(connection)
     new = _unknown(connection, new)
     repeats = _repeats(connection, new, locked)

@@ -73,7 +73,7 @@ def waiting(
     somebody meanwhile."""
     who = {"annotator": annotator, "at": at}
     seen, free = look(connection, annotator, n, at)
-    lock_pairs(connection, [*seen, *free], missing_ok=True)  # one nobody was asked may be dropped meanwhile
+    lock_pairs(connection, [*seen, *free])
     held = {id: expires for id, expires in running(connection, annotator, n, at).items() if id in seen}
     taken = list(connection.execute(_STILL_AVAILABLE, {**who, "ids": free}).scalars()) if free else []
     return held, taken, len(held) + len(taken) < len(seen) + len(free)

@@ -55,7 +55,7 @@ def hold_images(connection: Connection, rows: Iterable[int]) -> dict[int, bool]:
     return found
 
 
-def lock_pairs(connection: Connection, ids: Sequence[int], *, missing_ok: bool = False) -> dict[int, Any]:
+def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
     """Lock pairs in ascending order and read them, with the ids of their images.
 
     Raises:
@@ -71,7 +71,7 @@ def lock_pairs(connection: Connection, ids: Sequence[int], *, missing_ok: bool =
         for row in connection.execute(statement, {"ids": chunk}).mappings():
             found[row["id"]] = row
     for id in wanted:
-        if id not in found and not missing_ok:
+        if id not in found:
             raise no_pair(id)
     return found
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from steelyard.store import fields, leases
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
 from steelyard.store.errors import StoreError
-from steelyard.store.locks import DESCRIBED, hold_images, lock_pairs, no_pair
+from steelyard.store.locks import DESCRIBED, hold_images, no_pair
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import Leased, NewPair, PairColumns, StoredPair
-from steelyard.store.schema import comparisons, images, pair_leases, pairs
+from steelyard.store.schema import comparisons, images, pairs
 
 __all__ = ["ANSWERS", "EXCLUDED", "Pairs", "put_pairs", "settle"]
 
@@ -80,12 +79,6 @@ class Pairs:
         with self._db.reading() as connection:
             return [StoredPair(**row) for row in connection.execute(query).mappings()]
 
-    def array(self, after_id: int = 0) -> NDArray[np.int64]:
-        """All pairs ever chosen as catalog rows, shape (n, 2), smaller row first."""
-        with self._db.reading() as connection:
-            first, second = self._db.columns(connection, _ROWS, {"after": after_id})
-        return np.array([first, second], dtype=np.int64).T.reshape(-1, 2)
-
     def columns(self, after_id: int = 0) -> PairColumns:
         """Pairs as columns; pass the last id as `after_id` next time to get only what is new."""
         with self._db.reading() as connection:
@@ -107,43 +100,6 @@ class Pairs:
                     sa.select(sa.func.count()).select_from(pairs).where(pairs.c.open)
                 ).scalar_one()
             )
-
-    def set_raters(self, ids: Sequence[int], raters: int) -> None:
-        """Ask more or fewer people about pairs.
-
-        Raises:
-            UnknownRecordError: no pair has one of the numbers; nothing is changed.
-        """
-        wanted = fields.number(raters, "the number of raters", least=1, most=_SMALL)
-        with self._db.writing() as connection:
-            lock_pairs(connection, ids)
-            for chunk in fields.chunks(sorted(set(ids))):
-                connection.execute(sa.update(pairs).where(pairs.c.id.in_(chunk)).values(raters=wanted))
-            settle(connection, ids)
-
-    def drop_unasked(self, *, before_round: int | None = None) -> int:
-        """Forget open pairs that nobody was ever handed or answered, so that better ones can be chosen.
-
-        Args:
-            before_round: only pairs of earlier rounds than this.
-
-        Returns:
-            How many were forgotten.
-        """
-        asked = sa.select(sa.literal(1)).where(pair_leases.c.pair == pairs.c.id)
-        answered = sa.select(sa.literal(1)).where(comparisons.c.pair == pairs.c.id)
-        unasked = sa.and_(pairs.c.open, ~asked.exists(), ~answered.exists())
-        if before_round is not None:
-            unasked = sa.and_(unasked, pairs.c.round < before_round)
-        with self._db.writing() as connection:
-            # On PostgreSQL a pair may be handed out between looking and locking, so look again with the lock held.
-            locked = (
-                sa.select(pairs.c.id).where(unasked).order_by(pairs.c.id).with_for_update(skip_locked=True)
-            )
-            dropped = 0
-            for chunk in fields.chunks(connection.execute(locked).scalars().all()):
-                dropped += connection.execute(sa.delete(pairs).where(pairs.c.id.in_(chunk), unasked)).rowcount
-        return dropped
 
     def lease(
         self, annotator: str, n: int, *, seconds: float, rng: np.random.Generator, now: float | None = None
@@ -201,20 +157,6 @@ class Pairs:
             at = self._db.clock(connection, now)
             values = {"who": annotator, "n": n, "at": at, "seconds": float(seconds), "flipped": flipped}
             return [Leased(**row) for row in connection.execute(leases.CALL, values).mappings()]
-
-    def release(self, annotator: str, *, now: float | None = None) -> int:
-        """Give back what an annotator holds, so that others get it at once.
-
-        Returns:
-            How many pairs were given back.
-        """
-        with self._db.writing() as connection:
-            at = self._db.clock(connection, now)
-            running = sa.and_(pair_leases.c.annotator == annotator, pair_leases.c.expires > at)
-            lock_pairs(
-                connection, connection.execute(sa.select(pair_leases.c.pair).where(running)).scalars().all()
-            )
-            return connection.execute(sa.update(pair_leases).where(running).values(expires=at)).rowcount
 
     def free_count(self, annotator: str, *, now: float | None = None) -> int:
         """How many pairs `lease` could hand to this annotator, those already held included."""
@@ -298,7 +240,6 @@ _DESCRIBED_ROWS = DESCRIBED.where(
     pairs.c.repeat == sa.bindparam("repeat"),
 )
 _after = pairs.c.id > sa.bindparam("after", type_=sa.BigInteger)
-_ROWS = sa.select(pairs.c.first_row, pairs.c.second_row).where(_after).order_by(pairs.c.id)
 _COLUMNS = (
     sa.select(
         pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.round, pairs.c.open, pairs.c.reserved

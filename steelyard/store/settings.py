@@ -25,24 +25,6 @@ class Settings:
             row = connection.execute(sa.select(settings.c.value).where(settings.c.key == key)).one_or_none()
         return default if row is None else row[0]
 
-    def all(self) -> dict[str, Any]:
-        """All settings."""
-        with self._db.reading() as connection:
-            rows = connection.execute(sa.select(settings).order_by(settings.c.key))
-            return {row.key: row.value for row in rows}
-
-    def set(self, key: str, value: Any) -> None:
-        """Set a setting to a value that JSON can hold."""
-        values = {
-            "key": fields.name(key, "a setting's key"),
-            "value": fields.document(value, f"setting {key!r}"),
-        }
-        with self._db.writing() as connection:
-            insert = self._db.insert(settings).values(values)
-            connection.execute(
-                insert.on_conflict_do_update(index_elements=["key"], set_={"value": values["value"]})
-            )
-
     def keep(self, key: str, value: Any) -> Any:
         """The value of a setting, which becomes `value` if it has none; of several that come at once one is kept."""
         values = {

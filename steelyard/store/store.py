@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import TracebackType
 
 from steelyard.store import soundness
 from steelyard.store.answers import Answers
 from steelyard.store.audit import Audit
-from steelyard.store.backup import copy_sqlite
 from steelyard.store.chain import Head
 from steelyard.store.changes import Change, change, change_made
 from steelyard.store.database import Database, make_engine, read_url, wrapped_errors
-from steelyard.store.errors import StoreError
 from steelyard.store.grades import Grades
 from steelyard.store.images import Images
 from steelyard.store.models import Models
@@ -80,19 +77,6 @@ class Store:
             engine.dispose()
             raise
         return cls(Database(engine), trouble=trouble)
-
-    def backup(self, path: str | Path) -> Path:
-        """Copy a SQLite store to a new file while it is in use.
-
-        Raises:
-            StoreError: the store is on PostgreSQL, or the file exists or cannot be written.
-        """
-        if not self.database.sqlite:
-            raise StoreError(
-                "only a SQLite store is copied as a file; back up the whole study with: steelyard backup",
-                place=self.url,
-            )
-        return copy_sqlite(Path(str(self.database.engine.url.database)), Path(path))
 
     def check(self, expect: Iterable[Head] = ()) -> list[str]:
         """Read everything and say what is wrong, in sentences; an empty list is a sound store.

@@ -90,8 +90,8 @@ def make_study(folder: Path, images: Path, store: str) -> Study:
     store_.people.add("alma", role="admin", password_hash="$argon2 of alma")
     store_.people.sessions.add("session hash of alma", "alma", "csrf", expires=4e9)
     store_.people.tokens.add("token hash of alma", "alma", "nightly – “quoted”, \\N and more")
-    store_.settings.set("nothing", None)
-    store_.settings.set("ünïcode", {"b": [1, 2.50, None], "a": "\n"})
+    store_.settings.keep("nothing", None)
+    store_.settings.keep("ünïcode", {"b": [1, 2.50, None], "a": "\n"})
     answer(study, 8)
     study.fit()
     first = store_.answers.log()[0]

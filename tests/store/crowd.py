@@ -75,7 +75,7 @@ def follow(url: str, done: Path) -> dict[str, Any]:
 def open_store(url: str, me: int) -> dict[str, Any]:
     """Open, and leave a trace."""
     with Store.open(url) as store:
-        store.settings.set(f"p{me}", me)
+        store.settings.keep(f"p{me}", me)
     return {}
 
 

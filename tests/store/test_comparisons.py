@@ -28,8 +28,7 @@ def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int])
     )
     recorded = store.answers.add(new, now=13.0)
     assert recorded.created
-    found = store.answers.get("some-id")
-    assert found == store.answers.log()[0]
+    [found] = store.answers.log()
     assert (found.seq, found.pair, found.annotator, found.answer) == (
         recorded.seq,
         pair.id,
@@ -40,8 +39,6 @@ def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int])
     assert (found.shown_at, found.answered_at, found.received_at) == (10.0, 12.5, 13.0)
     assert (found.note, found.source, found.supersedes, found.superseded_by) == ("blurred", "api", None, None)
     assert found.effective
-    with pytest.raises(UnknownRecordError, match="other-id"):
-        store.answers.get("other-id")
 
 
 def test_an_answer_sent_twice_is_one_answer(store: Store, pair_ids: list[int], say: Any) -> None:
@@ -105,16 +102,14 @@ def test_undo_is_a_new_row(store: Store, pair_ids: list[int], say: Any) -> None:
     assert (second.withdrawn, second.supersedes, second.answered_at) == (True, "x", 50.0)
     assert (second.left, second.right) == (first.left, first.right)
     assert store.pairs.get(pair_ids[0]).open
-    assert store.answers.latest("kt", 10) == []
 
 
 def test_several_steps_can_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
     for k in range(4):
         store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
-    assert [c.id for c in store.answers.latest("kt", 3)] == ["x3", "x2", "x1"]
     for k in (3, 2):
-        store.answers.undo(store.answers.latest("kt", 1)[0].id, "kt", id=f"u{k}")
-    assert [c.id for c in store.answers.latest("kt", 3)] == ["x1", "x0"]
+        store.answers.undo(f"x{k}", "kt", id=f"u{k}")
+    assert [c.id for c in store.answers.log() if c.effective] == ["x0", "x1"]
     assert [pair.id for pair in store.pairs.all(open=True)] == pair_ids[2:]
 
 
@@ -143,7 +138,7 @@ def test_an_undo_may_be_replaced_by_an_answer(store: Store, pair_ids: list[int],
     store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
     store.answers.undo("x", "kt", id="u")
     store.answers.add(say.on(store, pair_ids[0], "kt", Answer.EQUAL, id="y", supersedes="u"))
-    assert [c.id for c in store.answers.latest("kt", 5)] == ["y"]
+    assert [c.id for c in store.answers.log() if c.effective] == ["y"]
     with pytest.raises(ConflictError, match="already judged"):
         store.answers.add(say.on(store, pair_ids[0], "kt", id="z"))
 
@@ -207,7 +202,7 @@ def test_many_answers_may_contradict_each_other_only_in_the_right_way(
     with pytest.raises(UnknownRecordError):
         store.answers.add_all([y, x])
     store.answers.add_all([x, y])
-    assert [c.id for c in store.answers.latest("kt", 5)] == ["y"]
+    assert [c.id for c in store.answers.log() if c.effective] == ["y"]
 
 
 def test_answering_makes_an_annotator_known_who_cannot_log_in(
@@ -229,14 +224,16 @@ def test_an_image_leaves_with_the_answer_or_not_at_all(store: Store, pair_ids: l
     for wrong in (replace(leaving, exclude=("other",)), replace(leaving, supersedes="missing")):
         with pytest.raises(StoreError):
             store.answers.add(wrong)
-    assert store.images.excluded_ids() == set()
+    assert {image.id for image in store.images.all() if image.excluded} == set()
     assert store.answers.add(leaving).created
-    assert store.images.excluded_ids() == {first.left}
+    assert {image.id for image in store.images.all() if image.excluded} == {first.left}
     assert store.images.get(first.left).excluded_reason == "stool"
     assert [entry.action for entry in store.audit.log()] == ["exclude image"]
     store.images.include(first.left, "lea")
     assert not store.answers.add(leaving).created
-    assert store.images.excluded_ids() == set(), "sent again, it does not undo what a lead decided since"
+    assert {image.id for image in store.images.all() if image.excluded} == set(), (
+        "sent again, it does not undo what a lead decided since"
+    )
 
 
 def test_answers_that_arrive_together_take_their_images_out(
@@ -244,7 +241,9 @@ def test_answers_that_arrive_together_take_their_images_out(
 ) -> None:
     new = [say.on(store, pair, "kt", Answer.CANNOT_JUDGE, id=f"x{pair}") for pair in pair_ids[:3]]
     store.answers.add_all([replace(answer, exclude=(answer.left, answer.right)) for answer in new])
-    assert store.images.excluded_ids() == {id for answer in new for id in (answer.left, answer.right)}
+    assert {image.id for image in store.images.all() if image.excluded} == {
+        id for answer in new for id in (answer.left, answer.right)
+    }
     assert len(store.audit.log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
     assert [pair.id for pair in store.pairs.all(open=True)] == [pair_ids[4]]
 

@@ -65,7 +65,7 @@ def test_sixteen_processes_open_an_old_study_at_once(empty_url: str, tmp_path: P
     engine.dispose()
     run_crowd("open", empty_url)
     with Store.open(empty_url, create=False) as store:
-        assert len(store.settings.all()) == 16
+        assert [store.settings.get(f"p{me}") for me in range(16)] == list(range(16))
         assert store.check() == []
     assert len(list(tmp_path.glob("*.backup-*"))) == (1 if empty_url.startswith("sqlite") else 0)
 
@@ -73,4 +73,4 @@ def test_sixteen_processes_open_an_old_study_at_once(empty_url: str, tmp_path: P
 def test_sixteen_processes_create_a_study_at_once(empty_url: str) -> None:
     run_crowd("open", empty_url)
     with Store.open(empty_url, create=False) as store:
-        assert len(store.settings.all()) == 16
+        assert [store.settings.get(f"p{me}") for me in range(16)] == list(range(16))

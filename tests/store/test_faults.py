@@ -181,7 +181,7 @@ def test_a_real_postgresql_that_closes_the_line_takes_no_blame_to_the_client(pos
             run(connection, "SET LOCAL statement_timeout = 20", "SELECT pg_sleep(2)")
         with pytest.raises(DamagedError), store.database.writing() as connection:
             connection.execute(sa.text("SELECT nonsense"))
-        store.settings.set("x", 1)
+        store.settings.keep("x", 1)
         assert store.settings.get("x") == 1
 
 
@@ -197,7 +197,7 @@ def test_a_real_sqlite_without_room_writes_nothing_and_goes_on(tmp_path: Path) -
             store.images.add_all([NewImage(k, f"{k:032x}", "x" * 500) for k in range(500)])
         sa.event.remove(store.database.engine, "begin", cramped)
         store.database.engine.dispose()
-        assert store.images.count() == 0
+        assert len(store.images.all()) == 0
         store.images.add_all([NewImage(0, f"{0:032x}", "x")])
         assert store.check() == []
 
@@ -209,6 +209,6 @@ def test_a_real_sqlite_in_a_folder_that_went_away(tmp_path: Path) -> None:
         store.database.engine.dispose()
         folder.rename(tmp_path / "elsewhere")  # as a disk that is no longer mounted
         with pytest.raises(UnavailableError, match="cannot be opened"):
-            store.settings.set("x", 1)
+            store.settings.keep("x", 1)
         (tmp_path / "elsewhere").rename(folder)
-        store.settings.set("x", 1)
+        store.settings.keep("x", 1)

@@ -97,6 +97,6 @@ def test_what_cannot_be_undone(store: Store) -> None:
 )
 def test_bad_grades_are_refused(store: Store, change: dict[str, Any]) -> None:
     with pytest.raises(StoreError):
-        store.grades.add_all([NewGrade(f"{5:032x}", "kt", 1), replace(NewGrade(IMAGE, "kt", 2), **change)])
+        store.grades.add(replace(NewGrade(IMAGE, "kt", 2), **change))
     assert store.grades.log() == []
     assert store.grades.arrays().last_seq == 0

@@ -13,7 +13,7 @@ def test_an_image_comes_back_as_it_was_registered(store: Store) -> None:
     image = store.images.get("ab" * 16)
     assert (image.row, image.path, image.group, image.grade) == (12, "Ordner/Bild ä.png", "patient 7", 3)
     assert (image.width, image.height, image.excluded) == (640, 480, False)
-    assert store.images.count() == 13
+    assert len(store.images.all()) == 13
 
 
 def test_images_come_in_pages(store: Store) -> None:
@@ -39,14 +39,14 @@ def test_rows_never_change(store: Store) -> None:
         store.images.add_all([NewImage(5, known.id)])
     with pytest.raises(ConflictError, match="row 0 of the store is image"):
         store.images.add_all([NewImage(0, "something else")])
-    assert store.images.count() == 12
+    assert len(store.images.all()) == 12
 
 
 def test_the_same_bytes_twice_are_refused_as_a_whole(url: str) -> None:
     with Store.open(url) as fresh:
         with pytest.raises(ConflictError):
             fresh.images.add_all([NewImage(0, "a"), NewImage(1, "b"), NewImage(2, "a")])
-        assert fresh.images.count() == 0
+        assert len(fresh.images.all()) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_excluded_image_is_asked_no_more_until_it_is_back(store: Store, pair_
     image = store.images.all(after_row=0, limit=1)[0]  # in the pairs (0, 1) and (1, 2)
     store.images.exclude(image.id, "kt", "blurred", now=5.0)
     store.images.exclude(image.id, "kt", "again")
-    assert store.images.excluded_ids() == {image.id}
+    assert {image.id for image in store.images.all() if image.excluded} == {image.id}
     assert store.images.excluded_rows().tolist() == [1]
     excluded = store.images.get(image.id)
     assert (excluded.excluded_at, excluded.excluded_by, excluded.excluded_reason) == (5.0, "kt", "blurred")

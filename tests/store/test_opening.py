@@ -208,7 +208,7 @@ def test_a_read_only_study_is_named(tmp_path: Path) -> None:
         # Root may write anywhere, so SQLite itself is told to refuse.
         sa.event.listen(store.database.engine, "begin", lambda c: c.exec_driver_sql("PRAGMA query_only = ON"))
         with pytest.raises(StoreError, match="read-only"):
-            store.settings.set("x", 1)
+            store.settings.keep("x", 1)
 
 
 def test_the_store_is_light() -> None:

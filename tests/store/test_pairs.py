@@ -50,7 +50,7 @@ def test_ids_follow_the_given_order(store: Store) -> None:
     chosen = [NewPair(9, 0), NewPair(4, 3), NewPair(0, 1)]
     ids = store.pairs.add_all(chosen)
     assert ids == sorted(ids)
-    assert store.pairs.array().tolist() == [[0, 9], [3, 4], [0, 1]]
+    assert store.pairs.columns().rows.tolist() == [[0, 9], [3, 4], [0, 1]]
 
 
 def test_columns_can_be_read_on(store: Store, pair_ids: list[int], say: Any) -> None:
@@ -65,11 +65,10 @@ def test_columns_can_be_read_on(store: Store, pair_ids: list[int], say: Any) -> 
     store.pairs.add_all([NewPair(0, 11, 4, reserved=True)])
     more = store.pairs.columns(after_id=pair_ids[-1])
     assert (more.rows.tolist(), more.round.tolist(), more.reserved.tolist()) == ([[0, 11]], [4], [True])
-    assert store.pairs.array(after_id=pair_ids[-1]).shape == (1, 2)
 
 
 def test_an_empty_store_has_empty_columns(store: Store) -> None:
-    assert store.pairs.array().shape == (0, 2)
+    assert store.pairs.columns().rows.shape == (0, 2)
 
 
 def test_pairs_come_in_pages(store: Store, pair_ids: list[int], say: Any) -> None:
@@ -102,26 +101,3 @@ def test_bad_pairs_are_refused_with_all_others(
 def test_unknown_pairs_are_unknown(store: Store, id: int) -> None:
     with pytest.raises(UnknownRecordError, match=f"number {id}"):
         store.pairs.get(id)
-
-
-def test_more_people_can_be_asked(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.answers.add(say.on(store, pair_ids[0], "kt"))
-    store.pairs.set_raters(pair_ids[:2], 2)
-    assert store.pairs.open_count() == 5
-    store.pairs.set_raters(pair_ids[:1], 1)
-    assert not store.pairs.get(pair_ids[0]).open
-    with pytest.raises(UnknownRecordError):
-        store.pairs.set_raters([pair_ids[1], 999], 3)
-    assert store.pairs.get(pair_ids[1]).raters == 2
-
-
-def test_pairs_nobody_was_asked_about_can_be_forgotten(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.pairs.lease("kt", 1, seconds=1, rng=np.random.default_rng(0), now=1.0)
-    store.answers.add(say.on(store, pair_ids[1], "kt", id="answer"))
-    store.answers.undo("answer", "kt", id="undo")
-    [late] = store.pairs.add_all([NewPair(8, 9, 3)])
-    assert store.pairs.drop_unasked(before_round=3) == 3
-    assert [pair.id for pair in store.pairs.all()] == [*pair_ids[:2], late]
-    assert store.pairs.drop_unasked() == 1
-    # A forgotten number is not used again: an old page cannot answer another pair by mistake.
-    assert store.pairs.add_all([NewPair(8, 9)])[0] > late

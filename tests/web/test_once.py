@@ -34,7 +34,7 @@ def prepared(make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Asker, "choose", lambda self: 0)
     study = make_study("prepared")
     store = study.store
-    store.settings.set("image key", "5e" * 32)
+    store.settings.keep("image key", "5e" * 32)
     store.people.add("mo", link_hash=digest("mo"))
     store.people.tokens.add(digest("a token"), "mo", "script of mo")
     store.pairs.add_all([NewPair(k, k + 1, 0, "random", "") for k in range(0, 20, 2)])

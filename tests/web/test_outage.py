@@ -328,7 +328,7 @@ def test_what_cannot_be_read_or_is_unknown_is_kept_and_shown(
 def test_entries_of_version_0_1_are_sent(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     """As 0.1 wrote them: the same key, the same JSON, an answer and the undo of another."""
     study = make_study()
-    study.store.settings.set("content ids until", time.time() + 1000)  # as in a study that 0.1 made
+    study.store.settings.keep("content ids until", time.time() + 1000)  # as in a study that 0.1 made
     user = window(serve(study))
     page = user.compare()
     user.press("ArrowLeft")
