@@ -1,4 +1,4 @@
-"""The store: one object for everything that people answered. docs/store.md lists its methods by noun."""
+"""The store: one object for everything that people answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,18 @@ __all__ = ["Store"]
 
 
 class Store:
-    """A study's database, open. May be shared between threads; after a fork the child makes its own connections.
+    """A study's database, open: a facet for each thing it keeps.
+
+    All facets promise the same, on SQLite and on PostgreSQL (docs/store.md says more):
+
+    - A call is one transaction. It is on disk when it returns; when it raises, nothing was written. Calls inside
+      `with store.change(…)` are one transaction together.
+    - Answers, grades and the audit log are append-only: undoing or changing something is another row.
+    - What is sent twice, with the same id, is written once.
+    - Numbers of rows, pairs and models are in the order of commits, so reading on after the last one misses nothing.
+    - Whatever goes wrong is a `StoreError` (errors.py), whose text never holds a password.
+    - Times are seconds since 1970 by the clock of the database's machine, unless `now` is given.
+    - Threads may share a store; after a fork the child makes its own connections.
 
     Attributes:
         images: what is compared.
