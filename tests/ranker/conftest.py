@@ -1,4 +1,4 @@
-"""Shared fixtures."""
+"""What the tests of the ranker share."""
 
 from __future__ import annotations
 
