@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +83,15 @@ def test_a_full_disk_leaves_the_model_before(
             raise OSError(28, "No space left on device", str(path))
         return opened(path, mode, *rest, **more)
 
-    made = tempfile.mkstemp
+    made = os.open
 
-    def no_room_either(*args: Any, prefix: str = "", **more: Any) -> Any:
-        if full in prefix:
-            raise OSError(28, "No space left on device", prefix)
-        return made(*args, prefix=prefix, **more)
+    def no_room_either(path: Any, flags: int, *rest: Any, **more: Any) -> Any:
+        if full in str(path) and flags & os.O_CREAT:
+            raise OSError(28, "No space left on device", str(path))
+        return made(path, flags, *rest, **more)
 
     monkeypatch.setattr(Path, "open", no_room)
-    monkeypatch.setattr(tempfile, "mkstemp", no_room_either)
+    monkeypatch.setattr(os, "open", no_room_either)
     monkeypatch.setattr(np, "save", lambda file, array: no_room(Path(file), "wb").close())
     with pytest.raises(StudyError, match=r"could not be written \(No space left"):
         study.fit()
@@ -275,3 +275,47 @@ def test_a_virtual_annotator_answers_what_is_up(study: Study) -> None:
     grades = study.known_grades()
     gap = np.sign(grades[answers.pairs[:, 0]] - grades[answers.pairs[:, 1]])
     assert (answers.labels == (gap + 1) / 2).all()
+
+
+def test_a_network_on_features_learns_in_a_study_as_everywhere(tmp_path: Path, severity: np.ndarray) -> None:
+    """Features of very different scales were standardised in experiments and in the estimator, but not here."""
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([severity * 1e-3, rng.normal(size=(N, D - 1)) * 1e3]).astype(np.float32)
+    np.save(tmp_path / "features.npy", rows)
+    settings = {"kind": "network", "hidden": 8, "epochs": 60, "draws": 8, "learning_rate": 0.01}
+    catalog = sy.Catalog.from_features(tmp_path / "features.npy")
+    ask = {"start": "random", "random_share": 0.0}
+    with Study.create(tmp_path / "study", catalog, preset="features", ranker=settings, ask=ask) as study:
+        answer(study, 200, severity)
+        study.fit()
+        posterior = study.posterior
+        assert posterior is not None
+        learnt = study.store.answers.arrays()
+    assert np.corrcoef(posterior.mean, severity)[0, 1] > 0.7
+    estimator = sy.PairwiseRanker(options=settings).fit(rows, learnt.pairs, learnt.labels)
+    assert np.allclose(estimator.predict(rows), posterior.mean, atol=1e-5)
+
+
+def test_laplace_of_a_network_scores_a_folder_of_other_pictures(tmp_path: Path) -> None:
+    """It indexed the pairs it was trained on into whatever images it was given."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 255, size=(24, 32, 32, 3), dtype=np.uint8)
+    (tmp_path / "others").mkdir()
+    for k in (3, 17):
+        Image.fromarray(pictures[k]).save(tmp_path / "others" / f"{k:02d}.png")
+    ranker = {"image_size": 32, "epochs": 2, "posterior": "laplace"}
+    catalog = sy.Catalog.from_arrays(pictures)
+    with Study.create(
+        tmp_path / "study", catalog, preset="small", ranker=ranker, ask={"start": "random"}
+    ) as study:
+        answer(study, 20, rng.normal(size=24))
+        study.fit()
+        others = study.score(tmp_path / "others").set_index("path")
+        own, placed = study.posterior, study.place(pictures[17])
+    assert own is not None
+    found = others.loc[["03.png", "17.png"]]
+    assert np.allclose(found["score"], own.mean[[3, 17]], atol=1e-5)
+    assert np.allclose(found["uncertainty"], np.sqrt(own.variance[[3, 17]]), rtol=1e-3)
+    assert placed["score"] == pytest.approx(own.mean[17], abs=1e-5)

@@ -93,12 +93,10 @@ class NetworkRanker:
         """What `save` wrote, also that of 0.1.
 
         Raises:
-            RankerError: the weights do not fit the configuration, or the folder holds a training that was not finished.
+            RankerError: the weights do not fit the configuration.
         """
         from steelyard.ranker.network import build_network
 
-        if "ranker" not in saved.extra:
-            raise RankerError(f"{folder} holds a training that was not finished; train again")
         config, seed = ranker_from_saved(saved.extra["ranker"], "network"), int(saved.extra["seed"])
         network = build_network(config.without_weights(), seed=seed, width=saved.extra["width"])
         parts: dict[str, dict[str, Any]] = {"network": {}, "scaling": {}}

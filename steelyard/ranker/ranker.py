@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
 from steelyard.config import RankerConfig
+from steelyard.errors import ConfigError, RankerError
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 
@@ -58,10 +59,15 @@ def load_ranker(folder: Path) -> Ranker:
         RankerError: nothing there, or damaged.
     """
     saved = checkpoint.load(folder)
-    if saved.extra.get("kind") == "convex":
-        from steelyard.ranker.convex_ranker import ConvexRanker
+    if "kind" not in saved.extra:
+        raise RankerError(f"{folder} holds a training that was not finished; train again")
+    try:
+        if saved.extra["kind"] == "convex":
+            from steelyard.ranker.convex_ranker import ConvexRanker
 
-        return ConvexRanker.from_checkpoint(saved)
-    from steelyard.ranker.network_ranker import NetworkRanker
+            return ConvexRanker.from_checkpoint(saved)
+        from steelyard.ranker.network_ranker import NetworkRanker
 
-    return NetworkRanker.from_checkpoint(saved, folder)
+        return NetworkRanker.from_checkpoint(saved, folder)
+    except (ConfigError, KeyError, TypeError, ValueError) as error:
+        raise RankerError(f"the model in {folder} cannot be read ({error}); train again") from None

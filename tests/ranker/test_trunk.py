@@ -16,8 +16,10 @@ from steelyard.errors import ConfigError, RankerError
 from steelyard.ranker import trunk
 from steelyard.ranker.backbones import build, pixels_of
 from steelyard.ranker.dropout import masked_layers
-from steelyard.ranker.model import coarse_rows, fit_ranker, load_ranker, picture_inputs, ranker_inputs
+from steelyard.ranker.inputs import coarse_rows, read_inputs
+from steelyard.ranker.learner import Learner
 from steelyard.ranker.network import build_network
+from steelyard.ranker.ranker import load_ranker
 from steelyard.ranker.scoring import batches_of, draw_scores, mean_scores
 from steelyard.ranker.train import train
 from steelyard.ranker.trunk import activations, cut
@@ -52,7 +54,7 @@ def whole(config: NetworkConfig) -> nn.Sequential:
 def test_trunk_and_tail_are_the_whole_network(pictures: np.ndarray, backbone: str, trained: int) -> None:
     config = tuned(backbone=backbone, trained_stages=trained, dropout=0.0, posterior="laplace", draws=30)
     network = build_network(config, seed=0)
-    maps = picture_inputs(pictures, config)
+    maps = read_inputs(pictures, config)
     assert maps.dtype == np.float32
     assert maps.shape[-1] == network.channels
     with torch.no_grad():
@@ -82,7 +84,7 @@ def test_dropout_is_in_every_layer_of_the_tail_and_all_of_them_learn(pictures: n
     assert len(layers) == 8
     assert [layer for layer, _ in masked_layers(network)] == layers
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    train(network, picture_inputs(pictures, config), PAIRS, ANSWERS, config=config, seed=0)
+    train(network, read_inputs(pictures, config), PAIRS, ANSWERS, config=config, seed=0)
     assert {name for name, _ in network.named_parameters()} == set(before)
     still = [name for name, value in network.state_dict().items() if torch.equal(before[name], value)]
     # a shift of all scores changes no difference, so nothing pulls at the last bias
@@ -91,9 +93,9 @@ def test_dropout_is_in_every_layer_of_the_tail_and_all_of_them_learn(pictures: n
 
 def test_the_trunk_does_not_learn_and_is_in_evaluation_mode(pictures: np.ndarray) -> None:
     config = tuned()
-    before = picture_inputs(pictures, config)
-    fit_ranker(before, PAIRS, ANSWERS, config=config, seed=0)
-    assert np.array_equal(picture_inputs(pictures, config), before)
+    before = read_inputs(pictures, config)
+    Learner(config, before, seed=0).fit(PAIRS, ANSWERS)
+    assert np.array_equal(read_inputs(pictures, config), before)
     stages = trunk._trunk("lite0", "", SIDE, 2, "auto").stages
     assert not any(p.requires_grad for p in stages.parameters())
     assert not any(m.training for m in stages.modules())
@@ -109,7 +111,7 @@ def test_seeds_share_the_pretrained_tail_and_differ_in_the_last_layer() -> None:
 def test_draws_depend_on_seed_and_number_alone(pictures: np.ndarray) -> None:
     config = tuned(dropout=0.3)
     network = build_network(config, seed=0)
-    maps = picture_inputs(pictures, config)
+    maps = read_inputs(pictures, config)
     whole_pool = draw_scores(network, batches_of(maps, 12), draws=4, seed=5)
     assert np.allclose(draw_scores(network, batches_of(maps, 5), draws=4, seed=5), whole_pool, atol=1e-5)
     assert np.allclose(
@@ -123,17 +125,17 @@ def test_saved_and_loaded_it_scores_the_same_and_starts_another_fit(
     tmp_path: Path, pictures: np.ndarray
 ) -> None:
     config = tuned()
-    maps = picture_inputs(pictures, config)
-    ranker = fit_ranker(maps, PAIRS, ANSWERS, config=config, seed=1)
+    maps = read_inputs(pictures, config)
+    ranker = Learner(config, maps, seed=1).fit(PAIRS, ANSWERS)
     ranker.save(tmp_path)
     again = load_ranker(tmp_path)
     assert again.config == config
     assert np.array_equal(again.posterior(maps).mean, ranker.posterior(maps).mean)
     assert np.array_equal(again.posterior(maps).variance, ranker.posterior(maps).variance)
-    warm = fit_ranker(maps, PAIRS, ANSWERS, config=config, seed=1, start=tmp_path)
+    warm = Learner(config, maps, seed=1).fit(PAIRS, ANSWERS, start=again)
     assert not np.array_equal(warm.posterior(maps).mean, ranker.posterior(maps).mean)
     for kind in ("closed_form", "laplace"):
-        other = fit_ranker(maps, PAIRS, ANSWERS, config=config.with_changes(posterior=kind, draws=30), seed=1)
+        other = Learner(config.with_changes(posterior=kind, draws=30), maps, seed=1).fit(PAIRS, ANSWERS)
         assert np.isfinite(other.posterior(maps).variance).all()
 
 
@@ -142,7 +144,7 @@ def test_activations_are_computed_once_per_image(
 ) -> None:
     config = tuned()
     catalog = sy.Catalog.from_arrays(pictures)
-    first = ranker_inputs(catalog, config, cache=tmp_path)
+    first = read_inputs(catalog, config, cache=tmp_path)
     assert isinstance(first, np.memmap)
 
     def never(images: np.ndarray) -> np.ndarray:
@@ -150,11 +152,11 @@ def test_activations_are_computed_once_per_image(
 
     monkeypatch.setattr(trunk._trunk("lite0", "", SIDE, 2, "auto"), "rows", never)
     for seed in range(2):
-        inputs = ranker_inputs(catalog, config, cache=tmp_path)
-        fit_ranker(inputs, PAIRS, ANSWERS, config=config, seed=seed).posterior(inputs)
+        inputs = read_inputs(catalog, config, cache=tmp_path)
+        Learner(config, inputs, seed=seed).fit(PAIRS, ANSWERS).posterior(inputs)
     assert np.array_equal(inputs, first)
     # other settings are other activations
-    assert ranker_inputs(catalog, config.with_changes(trained_stages=3), cache=tmp_path).shape[0] == 12
+    assert read_inputs(catalog, config.with_changes(trained_stages=3), cache=tmp_path).shape[0] == 12
     assert len(list(tmp_path.glob("*/rows.dat"))) == 2
 
 
@@ -167,7 +169,7 @@ def test_random_weights_of_a_trunk_are_the_same_every_time(pictures: np.ndarray)
 
 
 def test_distances_are_measured_between_averages(pictures: np.ndarray) -> None:
-    maps = picture_inputs(pictures, tuned(trained_stages=7))
+    maps = read_inputs(pictures, tuned(trained_stages=7))
     assert np.allclose(coarse_rows(maps), maps.reshape(12, -1, maps.shape[-1]).mean(axis=1), atol=1e-5)
 
 
@@ -210,7 +212,7 @@ def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str)
 
 
 def test_a_backbone_with_too_few_stages_says_how_many_it_has(pictures: np.ndarray) -> None:
-    for make in (lambda c: build_network(c, seed=0), lambda c: picture_inputs(pictures, c)):
+    for make in (lambda c: build_network(c, seed=0), lambda c: read_inputs(pictures, c)):
         with pytest.raises(RankerError, match=r"1 … 3 for the backbone small, which has 4 stages; not 4"):
             make(tuned(backbone="small", trained_stages=4))
     with pytest.raises(RankerError, match="single stage"):
