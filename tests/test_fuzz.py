@@ -185,9 +185,9 @@ toml_values = st.recursive(
 @quick
 @given(
     st.dictionaries(
-        st.sampled_from(["name", "seed", "store", "trainer", "images", "ranker", "ask", "page", "users", "odd"]),
+        st.sampled_from(["version", "name", "seed", "store", "trainer", "refit_after", "images", "ranker", "ask", "page", "users", "odd"]),
         toml_values | st.dictionaries(
-            st.sampled_from(["backbone", "dropout", "epochs", "strategy", "raters", "grades", "root", "layout", "budget"]),
+            st.sampled_from(["kind", "head", "posterior", "trained_stages", "masks", "backbone", "dropout", "epochs", "strategy", "start", "keys", "raters", "grades", "root", "layout", "budget"]),
             toml_values, max_size=4,
         ), max_size=5,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 from steelyard.config.ranker import ConvexConfig, Kind, NetworkConfig, RankerConfig
+from steelyard.config.section import Section
 from steelyard.errors import ConfigError
 
 __all__ = ["VERSION", "ranker_from_saved", "ranker_words", "study_words", "upgrade"]
@@ -22,7 +23,6 @@ _CLASSES: dict[str, type[ConvexConfig] | type[NetworkConfig]] = {
     "convex": ConvexConfig,
     "network": NetworkConfig,
 }
-_ONLY_0_1 = ("head",)  # settings of 0.1's ranker that neither kind has
 
 
 def upgrade(values: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -40,13 +40,21 @@ def upgrade(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             "newer one"
         )
     rest = {key: value for key, value in values.items() if key != "version"}
-    if told == 1 and isinstance(rest.get("ranker", {}), Mapping):
+    if told == 1 and isinstance(rest.get("ranker", {}), Mapping):  # what is no table is refused later
         rest["ranker"] = _ranker_of_0_1(rest.get("ranker", {}))
     return study_words(rest)
 
 
 def study_words(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's values with `trainer` translated."""
+    """A study's values with `trainer` translated.
+
+    Raises:
+        ConfigError: both words are used.
+    """
+    if "trainer" in values and "refit_after" in values:
+        raise ConfigError(
+            "'trainer' is the older word for 'refit_after', and both are there; leave 'trainer' out"
+        )
     return {("refit_after" if key == "trainer" else key): value for key, value in values.items()}
 
 
@@ -56,6 +64,9 @@ def ranker_words(values: Any, kind: str = "convex") -> Any:
     Args:
         values: by key; what is no table is left as it is.
         kind: of a ranker that does not say.
+
+    Raises:
+        ConfigError: `head` and `kind` contradict each other.
     """
     if not isinstance(values, Mapping):
         return values
@@ -90,7 +101,8 @@ def ranker_from_saved(values: Mapping[str, Any], kind: Kind | None = None) -> Ra
         values: as they were saved.
         kind: of the model, where it is known from elsewhere.
     """
-    found = _applicable(values, kind)
+    own = dict(values) if "kind" in values else _as_0_1_did(values)
+    found = _applicable({**own, "kind": kind or own["kind"]})
     return _CLASSES[found["kind"]](**found)
 
 
@@ -104,30 +116,37 @@ def _ranker_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """0.1's settings without those it ignored; what it did not know either stays, to be refused."""
     if values.get("head", "convex") not in tuple(_KINDS):
         return dict(values)
-    known = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, *_ONLY_0_1}
+    known = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
     strange = {key: value for key, value in values.items() if key not in known}
-    return {**_applicable(values), **strange}
+    return {**_applicable(_as_0_1_did(values)), **strange}
 
 
-def _applicable(values: Mapping[str, Any], kind: Kind | None = None) -> dict[str, Any]:
-    """The settings that apply, by today's names."""
+def _as_0_1_did(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What 0.1 made of its settings."""
     found = dict(values)
-    head = found.pop("head", None)
-    found.setdefault("kind", _KINDS.get(str(head), "convex"))
-    sketch = NetworkConfig.model_construct(
-        **{k: v for k, v in found.items() if k in NetworkConfig.model_fields}
-    )
-    if found["kind"] == "convex" and sketch.inputs != "features":  # 0.1 trained a network then
-        found["kind"] = "network"
-    found["kind"] = kind or found["kind"]
-    if (
-        head is not None and sketch.inputs == "features"
-    ):  # 0.1 took the usual weights for features, whatever this said
-        found.pop("weights", None)
-    found = dict(ranker_words(found))
-    if found["kind"] not in tuple(_CLASSES):
-        return found
-    section = _CLASSES[found["kind"]]
-    found = {key: value for key, value in found.items() if key in section.model_fields}
-    idle = section.model_construct(**found).unused()
-    return {key: value for key, value in found.items() if key not in idle}
+    head = found.pop("head", "convex")
+    sketch = NetworkConfig.model_construct(**_only(NetworkConfig, found))
+    # A backbone that is trained made a network of the convex head.
+    found["kind"] = "network" if head == "mlp" or sketch.inputs != "features" else "convex"
+    if sketch.inputs == "features":
+        found.pop("weights", None)  # features came from the usual weights, whatever this said
+    if sketch.dropout == 0 and found["kind"] == "network":
+        found["posterior"] = "laplace"  # the other two had no uncertainty then, or failed
+    if sketch.masks == "independent":
+        found.pop("screening", None)  # failed
+    return found
+
+
+def _applicable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that exist and have an effect."""
+    found = dict(ranker_words(values))
+    section = _CLASSES.get(str(found["kind"]))
+    if section is None:
+        raise ConfigError(f"'ranker.kind' is one of {', '.join(_CLASSES)}; not {found['kind']!r}")
+    own = _only(section, found)
+    idle = section.model_construct(**own).unused()
+    return {key: value for key, value in own.items() if key not in idle}
+
+
+def _only(section: type[Section], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in section.model_fields}

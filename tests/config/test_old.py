@@ -94,6 +94,8 @@ def test_callers_may_go_on_with_the_older_words() -> None:
     assert change_ranker(NetworkConfig(posterior="laplace"), {"posterior": "auto"}) == NetworkConfig()
     assert StudyConfig().with_changes(trainer=3).refit_after == 3
     assert StudyConfig.from_dict({"trainer": 3, "ranker": {"head": "mlp"}}).ranker.kind == "network"
+    with pytest.raises(ConfigError, match="'trainer' is the older word for 'refit_after'"):
+        StudyConfig().with_changes(trainer=3, refit_after=4)
     with pytest.raises(
         ConfigError, match=r"'ranker.head' 'mlp' is the older word for kind = 'network', and kind is"
     ):
@@ -121,6 +123,11 @@ def test_settings_that_no_longer_exist_do_not_break_a_saved_model() -> None:
         assert ranker_from_saved(values, config.kind) == config
 
 
+def test_a_kind_of_another_version_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"'ranker.kind' is one of convex, network; not 'forest'"):
+        ranker_from_saved({"kind": "forest"})
+
+
 def test_a_trained_backbone_that_0_1_called_convex_loads_as_the_network_it_is() -> None:
     values = {**saved("network-0.1")["ranker"], "head": "convex", "backbone": "small", "image_size": 64}
     loaded = ranker_from_saved(values, "network")
@@ -134,3 +141,10 @@ def test_weights_that_0_1_did_not_read_are_not_read_now() -> None:
     assert ranker_from_saved(values) == ConvexConfig()
     trained = {"head": "mlp", "backbone": "densenet169", "weights": "other.pth"}
     assert ranker_from_saved(trained).weights == "other.pth"
+
+
+def test_what_0_1_could_not_score_with_opens_and_can_be_scored_with() -> None:
+    values = {"head": "mlp", "backbone": "none", "dropout": 0.0, "posterior": "closed_form", "draws": 9}
+    assert ranker_from_saved(values) == NetworkConfig(backbone="none", dropout=0, posterior="laplace")
+    values = {"head": "mlp", "masks": "independent", "screening": 0.5}
+    assert ranker_from_saved(values) == NetworkConfig(masks="independent")
