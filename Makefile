@@ -8,7 +8,7 @@ WORKERS ?= 2
 STEELYARD_DATA ?= $(abspath ../shared/data)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint audit bench chaos load docs browser clean
+.PHONY: help setup demo test coverage lint audit bench chaos load docs browser clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -34,7 +34,10 @@ audit: $(STAMP)  ## known holes in dependencies, by pip-audit, which asks the in
 	$(BIN)/python .ci/audit.py
 
 test: lint browser  ## style, types and all tests (DATA-marked ones where the data is)
-	OMP_NUM_THREADS=1 STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST)
+	OMP_NUM_THREADS=1 STEELYARD_DATA=$(STEELYARD_DATA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST)
+
+coverage:        ## all tests, and the lines they do not reach; watching every line takes half as long again
+	$(MAKE) test PYTEST="--cov --cov-report=term $(PYTEST)"
 
 browser: $(STAMP)
 	@.ci/chromium
