@@ -1,4 +1,4 @@
-"""Many annotators, one answer a second each, while a model trains on the same two cores. Locust does the asking.
+"""Many annotators, one answer a second each, while a model trains on the same two cores.
 
     python benchmarks/server_load.py [--images 100000] [--people 50] [--seconds 45 | --minutes 10] [--store sqlite]
 
@@ -6,20 +6,16 @@
 answer is not in the database, that a request failed, or that memory grows.
 
 "Server share" is what the server itself measures (its Server-Timing header): from the request's arrival to the
-response's start. Locust's own times include the client, which runs on the same cores.
+response's start. Times at the client would include the client (_crowd.py), which runs on the same cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
 import subprocess
 import sys
 import tempfile
-import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,61 +35,6 @@ with Study.open(sys.argv[1]) as study:
         learner = Learner(study.config.ranker, inputs)
         learner.posterior(learner.fit(answers.pairs, answers.labels))
 """
-
-if "LOCUST_STEELYARD" in os.environ:
-    from locust import HttpUser, constant_pacing, events, task
-
-    SHARES: dict[str, list[float]] = {}
-    ACKNOWLEDGED: list[str] = []
-
-    class Annotator(HttpUser):
-        """Holds a few pairs, answers one a second, takes more when few are left."""
-
-        wait_time = constant_pacing(1)
-        _tokens = iter(json.loads(os.environ["LOCUST_STEELYARD"]))
-
-        def on_start(self) -> None:
-            self.client.headers["Authorization"] = f"Bearer {next(self._tokens)}"
-            self.held: list[dict[str, object]] = []
-            time.sleep(random.uniform(0, 6))  # fifty people do not press their keys in step
-
-        @task
-        def answer(self) -> None:
-            if len(self.held) < 3:
-                with self.client.post("/api/v1/pairs/lease", json={"count": 6}, catch_response=True) as reply:
-                    known = {pair["id"] for pair in self.held}
-                    self.held += [p for p in reply.json()["pairs"] if p["id"] not in known]
-                    reply.success()
-            if not self.held:
-                return
-            pair = self.held.pop(0)
-            # What a page does with the reply is not measured; that people are not metronomes is.
-            time.sleep(random.uniform(0, 0.3))
-            body = {"id": str(uuid.uuid4()), "pair": pair["id"], "left": pair["left"], "right": pair["right"],
-                    "answer": "left", "shown_at": time.time() - 2, "answered_at": time.time()}  # fmt: skip
-            if self.client.post("/api/v1/comparisons", json=body).status_code in (200, 201):
-                ACKNOWLEDGED.append(str(body["id"]))
-
-    @events.request.add_listener
-    def note(name: str, response: object, **_: object) -> None:
-        timing = getattr(response, "headers", {}).get("Server-Timing", "")
-        if "dur=" in timing:
-            SHARES.setdefault(name, []).append(float(timing.partition("dur=")[2]))
-
-    @events.quitting.add_listener
-    def tell(environment: object, **_: object) -> None:
-        stats = environment.stats.total  # type: ignore[attr-defined]
-        Path(os.environ["LOCUST_OUT"]).write_text(
-            json.dumps(
-                {
-                    "shares": SHARES,
-                    "acknowledged": ACKNOWLEDGED,
-                    "requests": stats.num_requests,
-                    "failures": stats.num_failures,
-                }
-            )
-        )
-
 
 GROWTH = 2.0  # MB a minute that memory may grow by; a leak of one small object an answer would be seen
 
@@ -159,7 +100,7 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, store: str, seconds: int) -> tuple[dict[str, Any], Memory]:
-    """Let people answer while a model trains; what Locust counted, and the server's memory."""
+    """Let people answer while a model trains; what they counted, and the server's memory."""
     import web_study
 
     from steelyard.study import Study
@@ -176,8 +117,6 @@ def run(options: argparse.Namespace, store: str, seconds: int) -> tuple[dict[str
             study.store.people.tokens.add(digest(tokens[-1]), f"load-{k}", "load", mode="local")
         study.propose(options.people * 6)  # as after a few minutes of work: a buffer is up
 
-    out = options.folder / "locust.json"
-    environment = os.environ | {"LOCUST_STEELYARD": json.dumps(tokens), "LOCUST_OUT": str(out)}
     with web_study.Server(folder) as server:
         trainer = subprocess.Popen(
             [sys.executable, "-c", TRAIN, str(folder)],
@@ -189,17 +128,15 @@ def run(options: argparse.Namespace, store: str, seconds: int) -> tuple[dict[str
             assert trainer.stdout is not None
             trainer.stdout.readline()
             memory = Memory(server.pid)
-            subprocess.run(
-                [sys.executable, "-m", "locust", "-f", __file__, "--headless", "-u", str(options.people), "-r", "25",
-                 "-t", f"{seconds}s", "--host", server.url, "--only-summary", "--loglevel", "ERROR",
-                 "--exit-code-on-error", "0"],
-                env=environment, check=True, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+            crowd = [sys.executable, str(Path(__file__).with_name("_crowd.py")), server.url, str(seconds)]
+            said = subprocess.run(
+                crowd, input=json.dumps(tokens), stdout=subprocess.PIPE, check=True, text=True
+            )
             memory.stop()
         finally:
             trainer.kill()
             trainer.wait()
-    found: dict[str, Any] = json.loads(out.read_text())
+    found: dict[str, Any] = json.loads(said.stdout)
     return found, memory
 
 
@@ -229,6 +166,7 @@ def tell(
         f"memory of the server and its chooser: {begin:.0f} MB, {last:.0f} MB at the end, {slope:+.2f} MB/min"
         f"{' – it grows' if grows else ''}"
     )
+    print(f"the client took {found['cpu']:.1f} s of processor time")
     return 1 if missing or found["failures"] or grows else 0
 
 
