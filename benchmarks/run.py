@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+NEED_ARGUMENTS = ("run", "by_round", "before_after")
 
 
 def main() -> int:
@@ -17,7 +18,7 @@ def main() -> int:
     known = {
         path.stem: path
         for path in sorted(HERE.glob("*.py"))
-        if path.stem != "run" and not path.stem.startswith("_")
+        if path.stem not in NEED_ARGUMENTS and not path.stem.startswith("_")
     }
     wanted = sys.argv[1:] or list(known)
     unknown = [name for name in wanted if name not in known]
