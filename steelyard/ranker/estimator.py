@@ -61,8 +61,9 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         config_: the settings that were used.
-        ranker_: the fitted ranker; it standardises features by itself.
+        ranker_: the fitted ranker.
         n_features_in_: number of features of a row (rows only).
+        center_, scale_: by which a network's ranker standardises features.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
             self.ranker_ = learner.fit(index, given, grades=known)
         except RankerError as error:
             raise InvalidInput(str(error)) from error
+        if (scaling := getattr(self.ranker_, "scaling", None)) is not None:
+            self.center_, self.scale_ = scaling.center_D, scaling.scale_D
         return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:

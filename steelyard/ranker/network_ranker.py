@@ -48,6 +48,11 @@ class NetworkRanker:
 
     learns_reserved = False
 
+    @property
+    def scaling(self) -> Scaling | None:
+        """How feature rows are standardised; None for pixels and activations, and for networks of 0.1."""
+        return self.network.scaling
+
     def posterior(
         self, inputs: NDArray[Any], *, rows: Rows | None = None, progress: Progress | None = None
     ) -> Posterior:

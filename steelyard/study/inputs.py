@@ -66,14 +66,14 @@ def missing_files(catalog: Catalog, rows: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progress | None) -> Inputs:
-    from steelyard.ranker.model import ranker_inputs
+    from steelyard.ranker.inputs import read_inputs
 
     failures: dict[int, ImageError] = {}
     while True:
         present = np.setdiff1d(np.arange(len(catalog)), list(failures))
         part = catalog if not failures else catalog.subset(present)
         try:
-            found = ranker_inputs(part, config, cache=cache, progress=progress)
+            found = read_inputs(part, config, cache=cache, progress=progress)
             break
         except UnreadableImages as error:
             # All others are in the cache by now; only a file that vanishes meanwhile brings us here again.

@@ -14,7 +14,7 @@ from steelyard.errors import StudyError
 from steelyard.loop.choose import Features, next_pairs
 from steelyard.loop.state import State
 from steelyard.progress import Progress
-from steelyard.ranker.model import coarse_rows
+from steelyard.ranker.inputs import coarse_rows
 from steelyard.store.records import NewPair
 from steelyard.study.inputs import missing_files
 

@@ -126,6 +126,8 @@ def test_a_network_head_is_one_setting_away() -> None:
     )
     scores, std = ranker.predict(X, return_std=True)
     assert np.corrcoef(scores, latent)[0, 1] > 0.8
+    assert np.allclose(ranker.center_, X.mean(axis=0))
+    assert np.allclose(ranker.scale_, X.std(axis=0))
     assert (std > 0).all()
 
 

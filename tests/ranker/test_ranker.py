@@ -102,12 +102,12 @@ def test_a_setting_that_is_gone_does_not_keep_a_model_from_loading(tmp_path: Pat
 def test_a_network_of_0_1_is_not_scaled_and_can_be_trained_on_from(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32) * 50 + 7
     old = load_ranker(FILES / "network-0.1")
-    assert old.network.scaling is None  # type: ignore[attr-defined]
+    assert old.scaling is None  # type: ignore[attr-defined]
     pairs, answers = answered(rows[:, 0], 40)
     config = old.config.with_changes(epochs=1, learning_rate=1e-12)
     warm = Learner(config, rows).fit(pairs, answers, start=old)
     # New rankers are scaled; the weights to start from are put into these terms, so that the scores are what they were.
-    assert warm.network.scaling is not None  # type: ignore[attr-defined]
+    assert warm.scaling is not None  # type: ignore[attr-defined]
     assert np.allclose(warm.posterior(rows).mean, old.posterior(rows).mean, rtol=1e-3, atol=1e-3)
 
 
