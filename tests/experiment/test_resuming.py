@@ -77,7 +77,13 @@ def test_nothing_is_computed_when_all_is_there(
     )
     config = small(matrix, methods=("baseline", "all", "random", "ubs", "epig", "conventional"))
     told: list[tuple[int, int, str]] = []
-    run_experiment(config, finished.path, resume=True, progress=lambda *call: told.append(call))
+    run_experiment(
+        config,
+        finished.path,
+        resume=True,
+        command="steelyard experiment …",
+        progress=lambda *call: told.append(call),
+    )
     assert (finished.path / "results.csv").read_bytes() == before
     assert told[-1] == (12, 12, "cells: 12 of 12, 12 found finished")
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 import uvicorn
@@ -20,21 +19,28 @@ from PIL import Image
 
 from steelyard.images.catalog import Catalog
 from steelyard.images.synthetic import SyntheticImages, draw, write
-from steelyard.pairs import Answer
 from steelyard.study import Study
+from steelyard.web import ranking
 from steelyard.web.app import create_app
 from steelyard.web.auth import digest
 from steelyard.web.heads import Heads
 from tests.chromium import chromium_options
 from tests.waiting import until
-
-N = 60
-GRADES = (
-    "Mayo 0: normal",
-    "Mayo 1: mild redness",
-    "Mayo 2: marked redness, erosions",
-    "Mayo 3: ulcers, bleeding",
+from tests.web.actors import (
+    GRADES,
+    Client,
+    Enter,
+    MakeStudy,
+    N,
+    Open,
+    Serve,
+    Server,
+    Teach,
+    Team,
+    Window,
+    answer_truly,
 )
+from tests.web.blinded import FAR
 
 
 @pytest.fixture(scope="session")
@@ -57,9 +63,6 @@ def pictures(drawn: SyntheticImages, tmp_path_factory: pytest.TempPathFactory) -
     rows = np.column_stack([drawn.severity, rng.normal(size=(N, 5))]).astype(np.float32)
     np.save(folder / "features.npy", rows)
     return folder
-
-
-MakeStudy = Callable[..., Study]
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def teach(drawn: SyntheticImages) -> Callable[..., None]:
+def teach(drawn: SyntheticImages) -> Teach:
     """Let somebody who knows the severities answer n pairs, then train."""
 
     def answer(study: Study, n: int, annotator: str = "kt") -> None:
@@ -95,53 +98,8 @@ def teach(drawn: SyntheticImages) -> Callable[..., None]:
     return answer
 
 
-def answer_truly(study: Study, drawn: SyntheticImages, n: int, annotator: str) -> None:
-    """Answer n pairs as their severities say, then train."""
-    for pair in study.ask(n, annotator=annotator):
-        left, right = study.catalog.index_of(pair.left), study.catalog.index_of(pair.right)
-        worse = Answer.LEFT if drawn.severity[left] > drawn.severity[right] else Answer.RIGHT
-        now = time.time()
-        study.tell(pair, worse, annotator=annotator, shown_at=now - 2.5, answered_at=now)
-    study.fit()
-
-
-@dataclass
-class Server:
-    """A running server."""
-
-    study: Study
-    url: str
-    secrets: dict[str, str] = field(default_factory=dict)
-    app: Any = None
-
-    def content(self, public: str) -> str:
-        """The id in the store of an image that the page names."""
-        row = self.app.state.web.ids.row(public)
-        assert row is not None, public
-        return str(self.study.catalog.ids[row])
-
-    def public(self, row: int) -> str:
-        """The name on the page of a catalog row."""
-        return str(self.app.state.web.ids.at(row))
-
-    def link(self, name: str) -> str:
-        """The personal link of somebody."""
-        return f"{self.url}/login#link={self.secrets[name]}"
-
-    @property
-    def key(self) -> str:
-        """What the link of this start carries; empty where people sign in."""
-        return str(self.app.state.web.accounts.key)
-
-    def cookies(self) -> dict[str, str]:
-        """The cookie of the one person at this machine; none where people sign in."""
-        if not self.key:
-            return {}
-        return dict(httpx.post(f"{self.url}/api/v1/session", json={"key": self.key}).cookies)
-
-
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
+def serve() -> Iterator[Serve]:
     """Serve a study from a thread; `people` (name → role) makes everybody sign in."""
     running: list[tuple[uvicorn.Server, threading.Thread, socket.socket]] = []
 
@@ -182,53 +140,8 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
-class Client(httpx.Client):
-    """Somebody at the API: knows the server and carries the CSRF token."""
-
-    def __init__(self, server: Server, **options: Any) -> None:
-        super().__init__(base_url=server.url, **options)
-        self.server = server
-
-    @property
-    def csrf(self) -> str:
-        """The session's token."""
-        return str(self.get("/api/v1/me").json()["csrf"])
-
-    def sign_in(self, name: str) -> Client:
-        """Sign in by personal link."""
-        reply = self.post("/api/v1/session", json={"link": self.server.secrets[name]})
-        assert reply.status_code == 200, reply.text
-        self.headers["X-CSRF-Token"] = reply.json()["csrf"]
-        return self
-
-    def lease(self, count: int = 1) -> list[dict[str, Any]]:
-        """Pairs to answer, waited for until they are chosen."""
-        reply: dict[str, Any] = {}
-
-        def held() -> bool:
-            asked = self.post("/api/v1/pairs/lease", json={"count": count})
-            assert asked.status_code == 200, asked.text
-            reply.update(asked.json())
-            return len(reply["pairs"]) >= count or reply["state"] in ("done", "elsewhere")
-
-        until(held, f"a lease of {count} pairs", seconds=30)
-        pairs: list[dict[str, Any]] = reply["pairs"]
-        return pairs
-
-    def answer(self, pair: dict[str, Any], answer: str = "left", **more: Any) -> httpx.Response:
-        """Answer a pair."""
-        body = {
-            "id": str(uuid.uuid4()),
-            "pair": pair["id"],
-            "left": pair["left"],
-            "right": pair["right"],
-            "answer": answer,
-        }
-        return self.post("/api/v1/comparisons", json={**body, **more})
-
-
 @pytest.fixture
-def enter() -> Iterator[Callable[..., Client]]:
+def enter() -> Iterator[Enter]:
     """Somebody at a server: signed in by personal link, or the one person at this machine, with the key."""
     clients: list[Client] = []
 
@@ -254,131 +167,20 @@ def study(make_study: MakeStudy, store_url: str) -> Study:
 
 
 @pytest.fixture
-def local(study: Study, serve: Callable[..., Server], enter: Callable[..., Client]) -> Client:
+def local(study: Study, serve: Serve, enter: Enter) -> Client:
     """The one person at this machine, who opened the link of this start."""
     return enter(serve(study))
 
 
 @pytest.fixture
-def team(study: Study, serve: Callable[..., Server], enter: Callable[..., Client]) -> Callable[[str], Client]:
+def team(study: Study, serve: Serve, enter: Enter) -> Team:
     """Clients of a server where everybody signs in: ada (admin), lea (lead), kt and mo (annotators)."""
     server = serve(study, {"ada": "admin", "lea": "lead", "kt": "annotator", "mo": "annotator"})
     return lambda name="": enter(server, name)
 
 
-def _is_lease(reply: Any) -> bool:
-    return bool(reply.url.endswith("/api/v1/pairs/lease"))
-
-
-class Window:
-    """A browser window at a server: opens pages, answers by key, and remembers what went wrong on the console."""
-
-    def __init__(
-        self, browser: Any, server: Server, *, size: tuple[int, int] = (1280, 800), **options: Any
-    ) -> None:
-        self.server = server
-        self.context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
-        self.context.add_cookies(
-            [{"name": name, "value": value, "url": server.url} for name, value in server.cookies().items()]
-        )
-        self.context.set_default_timeout(60_000)  # a machine may be busy; nothing here is about speed
-        self.page = self.context.new_page()
-        self.errors: list[str] = []
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", self._heard)
-        self.leases: list[Any] = []
-        self.fetched: list[str] = []
-        self.page.on("requestfinished", lambda request: self.fetched.append(request.url))
-        self.page.on("response", lambda reply: self.leases.append(reply) if _is_lease(reply) else None)
-        self.page.on("framenavigated", self._elsewhere)
-
-    def _elsewhere(self, frame: Any) -> None:
-        # What an earlier page was given is gone with it.
-        if frame == self.page.main_frame:
-            self.leases.clear()
-            self.fetched.clear()
-
-    def _heard(self, message: Any) -> None:
-        # A dead network is what some tests are about.
-        if message.type == "error" and "ERR_INTERNET_DISCONNECTED" not in message.text:
-            self.errors.append(message.text)
-
-    def open(self, path: str) -> Any:
-        """Go to a page of the server."""
-        self.page.goto(self.server.url + path)
-        return self.page
-
-    def compare(self) -> Any:
-        """The compare page with a pair in sight."""
-        page = self.open("/compare")
-        self.pair()
-        return page
-
-    def pair(self) -> tuple[str, str]:
-        """The ids of the two images in sight, once they can be answered."""
-        return self._pair_other_than(None)
-
-    def _pair_other_than(self, before: tuple[str, str] | None) -> tuple[str, str]:
-        """The pair in sight, once it is another one than before, both pictures are painted and keys answer it."""
-        left, right = self.page.wait_for_function(
-            "(before) => { const now = [...document.querySelectorAll('.stage img.now')];"
-            " const ids = now.map((n) => n.dataset.image);"
-            " return now.length === 2 && now.every((n) => n.complete && n.naturalWidth)"
-            " && document.querySelector('.frames').ariaBusy === 'false'"
-            " && (!before || ids[0] !== before[0] || ids[1] !== before[1]) && ids }",
-            arg=before and list(before),
-        ).json_value()
-        return left, right
-
-    def press(self, key: str) -> tuple[str, str]:
-        """Answer the pair in sight by a key; gives the pair that comes next."""
-        before = self.pair()
-        self.page.keyboard.press(key)
-        return self._pair_other_than(before)
-
-    def stocked(self, pairs: int) -> None:
-        """Wait until so many pairs are in the browser with their pictures: they can be answered without the server."""
-        held: dict[int, tuple[str, str]] = {}
-        read = 0
-        while len(held) < pairs:
-            if read == len(self.leases):
-                self.page.wait_for_event("response", _is_lease)
-            for pair in self.leases[read].json()["pairs"]:
-                held[pair["id"]] = (pair["left"], pair["right"])
-            read += 1
-        missing = {id for pair in held.values() for id in pair}
-        while missing := {id for id in missing if not any(id in url for url in self.fetched)}:
-            self.page.wait_for_event("requestfinished")
-
-    def saved(self) -> None:
-        """Wait until everything has arrived."""
-        self.page.wait_for_function("() => document.querySelector('#saved').dataset.state === 'saved'")
-        self.page.wait_for_function(
-            "() => !Object.keys(localStorage).some((k) => k.startsWith('steelyard.queue'))"
-        )
-
-    def shot(self, name: str) -> Path:
-        """A screenshot: into docs/images when STEELYARD_SCREENSHOTS is set, into a temporary folder otherwise."""
-        folder = (
-            Path(__file__).parents[2] / "docs" / "images"
-            if os.environ.get("STEELYARD_SCREENSHOTS")
-            else self.folder
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.png"
-        self.page.screenshot(path=str(path))
-        if folder != self.folder:
-            # A third of the bytes; other palettes make one grey of ground and panel.
-            shown = Image.open(path).convert("RGB")
-            shown.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2).save(path, optimize=True)
-        assert path.stat().st_size > 5000
-        return path
-
-    folder = Path()
-
-
 @pytest.fixture
-def window(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Window]]:
+def window(browser: Any, tmp_path: Path) -> Iterator[Open]:
     """Windows that must not have complained when they are closed."""
     opened: list[Window] = []
 
@@ -393,3 +195,92 @@ def window(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Window]]:
     for one in opened:
         one.context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def trained(make_study: MakeStudy, teach: Teach, request: pytest.FixtureRequest) -> Study:
+    """A study with answers of two people and three models; with larger pictures where they are for the docs."""
+    if os.environ.get("STEELYARD_SCREENSHOTS"):
+        return request.getfixturevalue("gallery")  # type: ignore[no-any-return]
+    study = make_study(ask={"random_share": 0.4, "start": "random", "budget": 2.0})
+    for n, who in ((25, "kt"), (20, "mo"), (15, "kt")):
+        teach(study, n, annotator=who)
+    return study
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticImages, Path]:
+    """Larger pictures and their table, drawn once."""
+    drawn = draw(180, size=256, seed=11, workers=1)
+    return drawn, write(tmp_path_factory.mktemp("large"), drawn)
+
+
+@pytest.fixture
+def gallery(tmp_path: Path, large: tuple[SyntheticImages, Path]) -> Iterator[Study]:
+    """As `trained`, as it would look in earnest: larger pictures, a noisy annotator, weaker features."""
+    n, rng = 180, np.random.default_rng(3)
+    drawn, every = large
+    table = tmp_path / "labels.csv"
+    shutil.copy(every, table)
+    lines = table.read_text(encoding="utf-8").splitlines()
+    lines[1::3] = [",".join([line.split(",")[0], "", *line.split(",")[2:]]) for line in lines[1::3]]
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    features = np.column_stack([drawn.severity + rng.normal(0, 0.5, n), rng.normal(size=(n, 12))])
+    np.save(tmp_path / "features.npy", features.astype(np.float32))
+    catalog = Catalog.from_features(tmp_path / "features.npy", table, root=every.parent)
+    changes = {"page": {"grades": GRADES}, "ask": {"random_share": 0.3, "start": "random", "budget": 2.0}}
+    with Study.create(
+        tmp_path / "colon", catalog, preset="features", name="Colitis severity", **changes
+    ) as study:
+        start = time.time() - 5 * 3600
+        for turn in range(8):
+            who = ("Dr Okafor", "Dr Lindqvist")[turn % 2]
+            for k, pair in enumerate(study.ask(25, annotator=who)):
+                rows = catalog.index_of(pair.left), catalog.index_of(pair.right)
+                gap = drawn.severity[rows[0]] - drawn.severity[rows[1]] + rng.logistic(0, 0.15)
+                said = "equal" if abs(gap) < 0.1 else "left" if gap > 0 else "right"
+                at = start + turn * 2000 + k * 5
+                study.tell(pair, said, annotator=who, shown_at=at - float(rng.gamma(4, 0.8)), answered_at=at)
+            study.fit()
+        yield study
+
+
+@pytest.fixture
+def named(drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+    """A study whose files are named like patients, with groups, grades, a model, an exclusion and a failed training."""
+    source = tmp_path / "clinic-archive"
+    lines = ["image,grade,group"]
+    for k in range(N):
+        name = f"okonkwo{k:02d}-adaeze/rectum{k:02d}-visit.png"
+        (source / name).parent.mkdir(parents=True)
+        Image.fromarray(drawn.images[k]).save(source / name)
+        grade = "" if k % 3 else str(int(drawn.grades[k]))
+        lines.append(f"{name},{grade},ward-{k // 2:02d}-kestrel")
+    (source / "labels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([drawn.severity, rng.normal(size=(N, 5))]).astype(np.float32)
+    np.save(source / "features.npy", rows)
+    catalog = Catalog.from_features(source / "features.npy", source / "labels.csv", root=source)
+    load = ranking.load_posterior
+
+    def far(path: Path) -> Any:
+        found = load(path)
+        found.offset_N = found.offset_N + FAR
+        return found
+
+    monkeypatch.setattr(ranking, "load_posterior", far)
+    settings = {"page": {"grades": GRADES}, "ask": {"budget": 3.0, "start": "random"}, "name": "Colitis"}
+    with Study.create(tmp_path / "colon", catalog, preset="features", **settings) as study:
+        answer_truly(study, drawn, 60, "mo")
+        study.store.images.exclude(catalog.ids[4], "lea", f"{catalog.paths[4]} is blurred")
+        study.store.models.trainer.claim("trainer", 60)
+        said = f"{catalog.paths[5]} is damaged"
+        study.store.models.trainer.release("trainer", {"stage": "failed", "text": said, "log": [said]})
+        yield study
+
+
+@pytest.fixture
+def clinic(named: Study, serve: Serve) -> Server:
+    return serve(
+        named, {"ada": "admin", "lea": "lead", "kt": "annotator", "ko": "annotator", "ke": "annotator"}
+    )

@@ -8,27 +8,20 @@ import socket
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
 
-from steelyard.study import Study
 from steelyard.web import auth, bodies, heads
-
-if TYPE_CHECKING:
-    from conftest import Client, Server
-
-People = Callable[[str], "Client"]
+from tests.web.actors import Client, Enter, MakeStudy, Serve, Team
 
 
 @pytest.fixture
-def people(
-    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
-) -> People:
+def people(make_study: MakeStudy, serve: Serve, enter: Enter) -> Team:
     """On SQLite: lea is lead, kt compares, "" is a stranger."""
     server = serve(make_study(), {"lea": "lead", "kt": "annotator"})
     return lambda name: enter(server, name)
@@ -61,7 +54,7 @@ class Line:
         return int(got.split(b" ")[1]), got
 
 
-def test_a_strangers_body_is_not_read(people: People) -> None:
+def test_a_strangers_body_is_not_read(people: Team) -> None:
     """The refusal comes before the first byte of the body is sent; nobody is even told to go on."""
     stranger = people("")
     for path in ("/api/v1/comparisons", "/api/v1/place", "/api/v1/annotators", "/nowhere"):
@@ -73,18 +66,18 @@ def test_a_strangers_body_is_not_read(people: People) -> None:
     assert endless.reply()[0] == 401
 
 
-def test_a_forged_request_is_refused_before_its_body(people: People) -> None:
+def test_a_forged_request_is_refused_before_its_body(people: Team) -> None:
     kt = people("kt")
     kt.headers["x-csrf-token"] = "guess"
     assert Line(kt, "/api/v1/comparisons", f"Content-Length: {60 << 20}").reply()[0] == 403
 
 
-def test_an_annotators_upload_is_refused_before_it_comes(people: People) -> None:
+def test_an_annotators_upload_is_refused_before_it_comes(people: Team) -> None:
     status, got = Line(people("kt"), "/api/v1/place", f"Content-Length: {30 << 20}").reply()
     assert (status, b'"role"' in got) == (403, True)
 
 
-def test_json_is_short(people: People) -> None:
+def test_json_is_short(people: Team) -> None:
     kt = people("kt")
     assert Line(kt, "/api/v1/comparisons", f"Content-Length: {(64 << 10) + 1}").reply()[0] == 413
     for path in ("/api/v1/comparisons", "/api/v1/pairs/lease", "/api/v1/session"):
@@ -103,7 +96,7 @@ def chunks(total: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/place"])
-def test_a_body_that_does_not_say_its_length_is_counted(people: People, path: str) -> None:
+def test_a_body_that_does_not_say_its_length_is_counted(people: Team, path: str) -> None:
     """413 that arrives, not a connection that breaks."""
     lea = people("lea")
     kind = "multipart/form-data; boundary=x" if path.endswith("place") else "application/json"
@@ -130,7 +123,7 @@ def test_a_body_that_does_not_say_its_length_is_counted(people: People, path: st
     ids=["open", "objects", "closed", "inside"],
 )
 @pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/pairs/lease"])
-def test_deep_json_is_refused(people: People, path: str, body: bytes) -> None:
+def test_deep_json_is_refused(people: Team, path: str, body: bytes) -> None:
     reply = people("kt").post(path, content=body, headers={"Content-Type": "application/json"})
     assert (reply.status_code, reply.json()["code"]) == (422, "body")
 
@@ -143,7 +136,7 @@ def test_brackets_in_text_are_text() -> None:
 
 @pytest.mark.parametrize("path", ["/api/v1/comparisons", "/api/v1/session", "/api/v1/place"])
 def test_a_body_that_does_not_come_is_not_waited_for(
-    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client],
+    make_study: MakeStudy, serve: Serve, enter: Enter,
     monkeypatch: pytest.MonkeyPatch, path: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(bodies, "SECONDS", 0.3)
@@ -154,7 +147,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(
     assert line.reply()[0] == 408
 
 
-def test_a_body_that_is_shorter_than_it_says_changes_nothing(people: People) -> None:
+def test_a_body_that_is_shorter_than_it_says_changes_nothing(people: Team) -> None:
     kt = people("kt")
     line = Line(kt, "/api/v1/pairs/lease", "Content-Length: 500")
     line.send(b'{"count": 3}')
@@ -163,7 +156,7 @@ def test_a_body_that_is_shorter_than_it_says_changes_nothing(people: People) -> 
     assert kt.get("/api/v1/me").status_code == 200
 
 
-def test_the_sender_is_looked_up_once_a_request(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sender_is_looked_up_once_a_request(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     kt = people("kt")
     web = kt.server.app.state.web
     looked: list[str] = []
@@ -190,7 +183,7 @@ def small_file_large_picture(width: int, height: int) -> bytes:
     return out.getvalue()
 
 
-def test_a_picture_that_unpacks_to_a_gigabyte_is_not_unpacked(people: People) -> None:
+def test_a_picture_that_unpacks_to_a_gigabyte_is_not_unpacked(people: Team) -> None:
     content = small_file_large_picture(9900, 9900)
     assert len(content) < 1 << 20
     reply = people("lea").post("/api/v1/place", files={"file": ("a.png", content, "image/png")})
@@ -220,7 +213,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_pictures_are_placed_one_at_a_time_and_few_wait(
-    people: People, monkeypatch: pytest.MonkeyPatch
+    people: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import threading
 
@@ -263,7 +256,7 @@ def test_pictures_are_placed_one_at_a_time_and_few_wait(
     assert max(at_once) == 1
 
 
-def test_a_compressed_body_is_just_bytes(people: People) -> None:
+def test_a_compressed_body_is_just_bytes(people: Team) -> None:
     """Nothing unpacks a body on the way in: a zip bomb stays small."""
     bomb = zlib.compress(b"[" * (10 << 20))
     reply = people("kt").post(
@@ -291,7 +284,7 @@ def open_line(client: Client) -> socket.socket:
 
 
 @pytest.mark.parametrize("what", HEADS)
-def test_a_head_without_an_end_is_not_read(people: People, what: str) -> None:
+def test_a_head_without_an_end_is_not_read(people: Team, what: str) -> None:
     """Nobody has said who they are yet; 60 MB of it held everybody up for 15 s."""
     begin, more = HEADS[what]
     sent = 0
@@ -303,14 +296,14 @@ def test_a_head_without_an_end_is_not_read(people: People, what: str) -> None:
     assert sent < 16 << 20  # closed; some of it was still in the buffers of the sockets
 
 
-def test_a_long_head_that_ends_is_answered(people: People) -> None:
+def test_a_long_head_that_ends_is_answered(people: Team) -> None:
     reply = people("").get("/healthz", headers={"X-Groups": "a" * 40_000})
     assert reply.status_code == 200
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: a"])
 def test_a_head_that_does_not_come_is_not_waited_for(
-    people: People, monkeypatch: pytest.MonkeyPatch, begun: bytes
+    people: Team, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
     monkeypatch.setattr(heads, "SECONDS", 0.2)
     with open_line(people("")) as line:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
-from steelyard.study import Study
+from tests.web.actors import MakeStudy
 
 
 @pytest.mark.parametrize("part", ["chooser", "placer", "trainer"])
-def test_a_study_that_cannot_be_opened_is_named_without_a_traceback(
-    part: str, make_study: Callable[..., Study]
-) -> None:
+def test_a_study_that_cannot_be_opened_is_named_without_a_traceback(part: str, make_study: MakeStudy) -> None:
     study = make_study()
     (study.folder / "study.toml").write_text("name = ", encoding="utf-8")  # cut short
     done = subprocess.run(
@@ -30,7 +27,7 @@ def test_a_study_that_cannot_be_opened_is_named_without_a_traceback(
     assert "Traceback" not in said
 
 
-def test_an_answer_that_nobody_reads_any_more_is_no_error(make_study: Callable[..., Study]) -> None:
+def test_an_answer_that_nobody_reads_any_more_is_no_error(make_study: MakeStudy) -> None:
     reading, writing = os.pipe()
     os.close(reading)  # as after kill -9 of the server
     done = subprocess.run(

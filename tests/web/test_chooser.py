@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +12,7 @@ from steelyard.errors import StudyError
 from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.chooser import Chooser
-from tests.web.conftest import Client, Server
-
-Teach = Callable[..., None]
+from tests.web.actors import Enter, Serve, Teach
 
 
 @pytest.fixture
@@ -84,9 +82,7 @@ def test_nothing_left_is_none_chosen(study: Study, chooser: Chooser) -> None:
     assert study.questions.draft_for_page(3) == chooser.draft(3) == []
 
 
-def test_a_server_that_chooses_apart_hands_out_pairs(
-    study: Study, serve: Callable[..., Server], enter: Callable[..., Client]
-) -> None:
+def test_a_server_that_chooses_apart_hands_out_pairs(study: Study, serve: Serve, enter: Enter) -> None:
     server = serve(study, apart=True)
     assert len(enter(server).lease(3)) == 3
     assert server.app.state.web.chooser._child._process is not None

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from steelyard.study import Study
 from steelyard.web.ids import ImageIds
-
-if TYPE_CHECKING:
-    from conftest import Server, Window
+from tests.web.actors import MakeStudy, Open, Serve, Teach
 
 pytestmark = pytest.mark.browser
-Serve = Callable[..., "Server"]
-Open = Callable[..., "Window"]
 
 
 def counted(study: Study) -> list[tuple[str, str, str]]:
@@ -50,7 +44,7 @@ def test_thirty_pairs_by_keys(study: Study, serve: Serve, window: Open) -> None:
 
 
 def test_a_reply_that_crossed_an_answer_does_not_count_back(
-    make_study: Callable[..., Study], serve: Serve, window: Open
+    make_study: MakeStudy, serve: Serve, window: Open
 ) -> None:
     """Taking more pairs tells how many are answered; a slow reply must not undo the count of faster ones."""
     user = window(serve(make_study()))
@@ -78,9 +72,7 @@ def test_a_reply_that_crossed_an_answer_does_not_count_back(
     assert user.page.locator("#pace").inner_text().startswith("4 of ")
 
 
-def test_undo_several_steps_shows_the_old_answer(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_undo_several_steps_shows_the_old_answer(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     user.compare()
@@ -98,9 +90,7 @@ def test_undo_several_steps_shows_the_old_answer(
     assert user.pair() == shown[2], "what was undone first comes back next"
 
 
-def test_cannot_judge_asks_why_and_may_exclude(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_cannot_judge_asks_why_and_may_exclude(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     page = user.compare()
@@ -125,9 +115,7 @@ def test_cannot_judge_asks_why_and_may_exclude(
     assert [c.note for c in study.store.answers.log()] == ["blurred", ""]
 
 
-def test_a_reload_in_the_middle_loses_nothing(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_a_reload_in_the_middle_loses_nothing(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     user.compare()
@@ -143,9 +131,7 @@ def test_a_reload_in_the_middle_loses_nothing(
     assert counted(study) == [(*first, "left")]
 
 
-def test_offline_and_back_nothing_lost_or_doubled(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_offline_and_back_nothing_lost_or_doubled(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     user.compare()
@@ -179,7 +165,7 @@ def test_offline_and_back_nothing_lost_or_doubled(
 
 
 def test_answers_of_a_closed_browser_arrive_next_time(
-    make_study: Callable[..., Study], serve: Serve, window: Open
+    make_study: MakeStudy, serve: Serve, window: Open
 ) -> None:
     """The server answers, but the reply is lost: the answer is sent again and counts once."""
     study = make_study()
@@ -206,9 +192,7 @@ def test_answers_of_a_closed_browser_arrive_next_time(
     user.errors[:] = [e for e in user.errors if "CONNECTION_RESET" not in e]
 
 
-def test_two_people_never_get_the_same_pair(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_two_people_never_get_the_same_pair(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     server = serve(study, {"kt": "annotator", "mo": "annotator"})
     people = {name: window(server) for name in ("kt", "mo")}
@@ -228,7 +212,7 @@ def test_two_people_never_get_the_same_pair(
 
 
 def test_zoom_pan_and_light_are_the_same_on_both_sides(
-    make_study: Callable[..., Study], serve: Serve, window: Open
+    make_study: MakeStudy, serve: Serve, window: Open
 ) -> None:
     user = window(serve(make_study()))
     page = user.compare()
@@ -261,9 +245,7 @@ def test_zoom_pan_and_light_are_the_same_on_both_sides(
     assert looks()[0] == looks()[1]
 
 
-def test_keys_can_be_changed_and_stay_changed(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_keys_can_be_changed_and_stay_changed(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study(page={"keys": {"right": "k"}})
     user = window(serve(study))
     page = user.compare()
@@ -283,7 +265,7 @@ def test_keys_can_be_changed_and_stay_changed(
     assert counted(study) == expected
 
 
-def test_by_keyboard_alone_and_by_mouse(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:
+def test_by_keyboard_alone_and_by_mouse(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     page = user.compare()
@@ -301,7 +283,7 @@ def test_by_keyboard_alone_and_by_mouse(make_study: Callable[..., Study], serve:
     assert "Next pair" in page.locator("#live").inner_text() or "Why?" in page.locator("#live").inner_text()
 
 
-def test_holding_a_key_answers_once(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:
+def test_holding_a_key_answers_once(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     user.compare()
@@ -316,7 +298,7 @@ def test_holding_a_key_answers_once(make_study: Callable[..., Study], serve: Ser
     assert counted(study) == [expected]
 
 
-def test_swiping_on_a_phone(make_study: Callable[..., Study], serve: Serve, window: Open) -> None:
+def test_swiping_on_a_phone(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study), size=(390, 844), has_touch=True, is_mobile=True)
     page = user.compare()
@@ -343,7 +325,7 @@ def test_swiping_on_a_phone(make_study: Callable[..., Study], serve: Serve, wind
 
 
 def test_the_end_says_what_was_achieved(
-    make_study: Callable[..., Study], serve: Serve, window: Open, teach: Callable[..., None]
+    make_study: MakeStudy, serve: Serve, window: Open, teach: Teach
 ) -> None:
     study = make_study(ask={"budget": 0.75, "start": "random"})  # 45 answers
     teach(study, 42)
@@ -358,9 +340,7 @@ def test_the_end_says_what_was_achieved(
     user.shot("done-desktop")
 
 
-def test_a_session_that_ended_keeps_the_answers(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_a_session_that_ended_keeps_the_answers(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     server = serve(study, {"kt": "annotator"})
     user = window(server)
@@ -382,9 +362,7 @@ def test_a_session_that_ended_keeps_the_answers(
     user.errors[:] = [error for error in user.errors if "401" not in error]
 
 
-def test_a_break_is_suggested_and_nothing_stops(
-    make_study: Callable[..., Study], serve: Serve, window: Open
-) -> None:
+def test_a_break_is_suggested_and_nothing_stops(make_study: MakeStudy, serve: Serve, window: Open) -> None:
     study = make_study()
     user = window(serve(study))
     user.page.add_init_script(

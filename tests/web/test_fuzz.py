@@ -9,8 +9,7 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from steelyard.study import Study
-
-if TYPE_CHECKING:
-    from conftest import Client, Server
+from tests.web.actors import Client, Enter, MakeStudy, Serve, Teach
 
 OFTEN = settings(
     max_examples=120,
@@ -58,10 +54,10 @@ HEADERS = [
 
 @pytest.fixture
 def people(
-    make_study: Callable[..., Study],
-    teach: Callable[..., None],
-    serve: Callable[..., Server],
-    enter: Callable[..., Client],
+    make_study: MakeStudy,
+    teach: Teach,
+    serve: Serve,
+    enter: Enter,
 ) -> dict[str, Client]:
     """An annotator, a lead, an admin and nobody at a study that has a model."""
     study = make_study()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -15,17 +14,13 @@ from steelyard.store import database
 from steelyard.store.errors import StoreError, UnavailableError
 from steelyard.study import Study
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from conftest import Client, Server
+from tests.web.actors import Enter, MakeStudy, Serve, Team
 
 AWAY = UnavailableError("cannot be reached", place="postgresql://dbuser@db.hospital.example/study")
 
 
 @pytest.fixture
-def people(
-    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
-) -> Callable[[str], Client]:
+def people(make_study: MakeStudy, serve: Serve, enter: Enter) -> Team:
     """On SQLite: ada is admin, kt compares; a token lets a scraper in."""
     server = serve(make_study(), {"ada": "admin", "kt": "annotator"}, metrics_token="scrape-me")
     return lambda name: enter(server, name)
@@ -36,7 +31,7 @@ def away(*_: object, **__: object) -> None:
 
 
 def test_alive_is_alive_whoever_asks_and_whatever_is_broken(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+    people: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stranger = people("")
     web = stranger.server.app.state.web
@@ -54,9 +49,7 @@ def test_alive_is_alive_whoever_asks_and_whatever_is_broken(
         assert reply.headers["cache-control"] == "no-store"
 
 
-def test_ready_means_that_the_store_answers(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_means_that_the_store_answers(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger, kt, ada = people(""), people("kt"), people("ada")
     web = stranger.server.app.state.web
     assert (stranger.get("/readyz").status_code, stranger.get("/readyz").json()) == (200, {"ready": True})
@@ -74,9 +67,7 @@ def test_ready_means_that_the_store_answers(
     until(lambda: stranger.get("/readyz").status_code == 200, "another look at the store")
 
 
-def test_many_probes_are_one_question(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_probes_are_one_question(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger = people("")
     asked: list[int] = []
     monkeypatch.setattr(stranger.server.app.state.web.store, "probe", lambda: asked.append(1))
@@ -114,7 +105,7 @@ def numbers(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 
 def test_metrics_count_requests_by_template_and_tell_how_the_study_stands(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+    people: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kt, stranger = people("kt"), people("")
     [pair] = kt.lease()
@@ -151,7 +142,7 @@ def test_metrics_count_requests_by_template_and_tell_how_the_study_stands(
     assert broken[("steelyard_server_errors_total", ())] == 1
 
 
-def test_a_lease_that_is_not_renewed_grows_old(people: Callable[[str], Client]) -> None:
+def test_a_lease_that_is_not_renewed_grows_old(people: Team) -> None:
     stranger = people("")
     store = stranger.server.app.state.web.store
     assert store.models.trainer.claim("host:1:abc", 60, now=time.time() - 20)
@@ -161,7 +152,7 @@ def test_a_lease_that_is_not_renewed_grows_old(people: Callable[[str], Client]) 
     assert "host" not in stranger.get("/metrics").text
 
 
-def test_metrics_are_not_for_everybody(people: Callable[[str], Client]) -> None:
+def test_metrics_are_not_for_everybody(people: Team) -> None:
     stranger, kt, ada = people(""), people("kt"), people("ada")
     url = f"{stranger.server.url}/metrics"
     behind = {"X-Forwarded-For": "10.9.9.9"}

@@ -7,9 +7,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -17,13 +15,7 @@ import pytest
 from steelyard.study import Study
 from steelyard.web.access import Access
 from steelyard.web.auth import digest
-
-if TYPE_CHECKING:
-    from conftest import Client, Server, Window
-
-Serve = Callable[..., "Server"]
-Enter = Callable[..., "Client"]
-Open = Callable[..., "Window"]
+from tests.web.actors import Enter, MakeStudy, Open, Serve
 
 
 def test_without_the_key_nothing_opens(study: Study, serve: Serve) -> None:
@@ -83,9 +75,7 @@ def test_the_key_is_new_with_each_start_and_the_session_goes_on(
     assert person.answer(pair).status_code == 201, "same cookie, same CSRF token"
 
 
-def test_two_studies_on_one_machine_do_not_sign_each_other_out(
-    make_study: Callable[..., Study], serve: Serve
-) -> None:
+def test_two_studies_on_one_machine_do_not_sign_each_other_out(make_study: MakeStudy, serve: Serve) -> None:
     """Cookies do not know ports."""
     servers = [serve(make_study(name)) for name in ("one", "two")]
     with httpx.Client() as browser:
@@ -144,7 +134,7 @@ def test_a_deactivated_you_is_still_the_owner_of_this_machine(
     assert enter(serve(study)).get("/admin").status_code == 200
 
 
-def test_the_printed_link_opens_the_page(make_study: Callable[..., Study], browser: object) -> None:
+def test_the_printed_link_opens_the_page(make_study: MakeStudy, browser: object) -> None:
     """`steelyard serve` as people start it: the link of its first line, in a browser."""
     study = make_study()
     study.close()
@@ -171,7 +161,7 @@ def test_the_printed_link_opens_the_page(make_study: Callable[..., Study], brows
 
 
 def test_the_door_says_what_to_do_and_takes_a_pasted_link(
-    make_study: Callable[..., Study], serve: Serve, browser: object, tmp_path: Path
+    make_study: MakeStudy, serve: Serve, browser: object, tmp_path: Path
 ) -> None:
     server = serve(make_study())
     context = browser.new_context(viewport={"width": 390, "height": 844})  # type: ignore[attr-defined]
@@ -194,7 +184,7 @@ def test_the_door_says_what_to_do_and_takes_a_pasted_link(
 
 
 def test_answers_given_while_the_session_ended_wait_for_the_link(
-    make_study: Callable[..., Study], serve: Serve, window: Open
+    make_study: MakeStudy, serve: Serve, window: Open
 ) -> None:
     study = make_study()
     server = serve(study)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from steelyard.errors import ConfigError
-from steelyard.study import Study
 from steelyard.web.access import Access, read_access
 from steelyard.web.oidc import ProviderSettings, read_provider
+from tests.web.actors import MakeStudy, Serve, Server
 from tests.web.provider import CLIENT, SECRET, Provider
-
-if TYPE_CHECKING:
-    from conftest import Server
-
-Serve = Callable[..., "Server"]
 
 
 @pytest.fixture
@@ -36,7 +31,7 @@ def settings(provider: Provider) -> ProviderSettings:
 
 
 @pytest.fixture
-def clinic(make_study: Callable[..., Study], serve: Serve, settings: ProviderSettings) -> Server:
+def clinic(make_study: MakeStudy, serve: Serve, settings: ProviderSettings) -> Server:
     """A server whose people sign on elsewhere: kt (annotator) was added, ada is admin with a password."""
     study = make_study()
     study.store.people.add("kt")
@@ -142,7 +137,7 @@ def test_a_name_alone_takes_over_no_account(clinic: Server, provider: Provider) 
 
 
 def test_people_and_roles_come_from_the_provider_by_choice(
-    make_study: Callable[..., Study], serve: Serve, provider: Provider, settings: ProviderSettings
+    make_study: MakeStudy, serve: Serve, provider: Provider, settings: ProviderSettings
 ) -> None:
     study = make_study()
     chosen = replace(settings, role_claim="groups", roles={"physicians": "lead", "it": "admin"})
@@ -158,7 +153,7 @@ def test_people_and_roles_come_from_the_provider_by_choice(
 
 
 def test_an_email_counts_when_it_was_verified(
-    make_study: Callable[..., Study], serve: Serve, provider: Provider, settings: ProviderSettings
+    make_study: MakeStudy, serve: Serve, provider: Provider, settings: ProviderSettings
 ) -> None:
     server = serve(
         make_study(), access=Access(login=True, provider=replace(settings, name="email"), create=True)

@@ -21,7 +21,7 @@ from steelyard.store.records import NewComparison, NewGrade, NewPair
 from steelyard.study import Study
 from steelyard.web.asker import Asker
 from steelyard.web.auth import digest
-from tests.web.conftest import Client, Server
+from tests.web.actors import Client, Enter, MakeStudy, Serve, Server
 from tests.web.test_blinding import routes
 
 ANSWER, GRADE, WHO = str(uuid.uuid4()), str(uuid.uuid4()), "you"
@@ -29,7 +29,7 @@ NAMES = iter(str(uuid.UUID(int=k)) for k in range(1, 10**6))
 
 
 @pytest.fixture
-def prepared(make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> Path:
+def prepared(make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A study with something to answer, grade, undo, exclude and revoke; nobody puts new pairs up meanwhile."""
     monkeypatch.setattr(Asker, "choose", lambda self: 0)
     study = make_study("prepared")
@@ -151,9 +151,7 @@ Run = Callable[[tuple[str, str], int], tuple[dict[str, Any], int, list[httpx.Res
 
 
 @pytest.fixture
-def run(
-    prepared: Path, tmp_path: Path, serve: Callable[..., Server], enter: Callable[..., Client]
-) -> Iterator[Run]:
+def run(prepared: Path, tmp_path: Path, serve: Serve, enter: Enter) -> Iterator[Run]:
     """Make a change in a copy of the study: once (0), or with the reply lost after the k-th commit and sent again."""
     opened: list[Study] = []
 
@@ -178,7 +176,7 @@ def run(
         study.close()
 
 
-def test_every_change_is_known(prepared: Path, serve: Callable[..., Server]) -> None:
+def test_every_change_is_known(prepared: Path, serve: Serve) -> None:
     """A route that changes something and is not below is one that nobody has tried to break."""
     with Study.open(prepared) as study:
         found = {
@@ -200,9 +198,7 @@ def test_sent_again_is_as_sent_once(change: tuple[str, str], run: Run) -> None:
         assert state == expected, f"lost after commit {after} of {commits}"
 
 
-def test_a_secret_that_never_arrived_is_worthless(
-    prepared: Path, serve: Callable[..., Server], enter: Callable[..., Client]
-) -> None:
+def test_a_secret_that_never_arrived_is_worthless(prepared: Path, serve: Serve, enter: Enter) -> None:
     """Sent again, a link or token comes with another secret; the first one opens nothing."""
     with Study.open(prepared) as study:
         client = enter(serve(study))

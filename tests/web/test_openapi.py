@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from steelyard.study import Study
+from tests.web.actors import Client, Enter, MakeStudy, Serve, Teach
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -23,8 +23,6 @@ with warnings.catch_warnings():
         status_code_conformance,
     )
 
-if TYPE_CHECKING:
-    from conftest import Client, Server
 
 CHECKS = [
     not_a_server_error,
@@ -80,7 +78,7 @@ def tokens(client: Client) -> str:
 
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_breaks_and_nothing_deviates(
-    local: Client, study: Study, teach: Callable[..., None], caplog: pytest.LogCaptureFixture
+    local: Client, study: Study, teach: Teach, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No 5xx, no undocumented status, type or shape, and no error in the log."""
     teach(study, 25)
@@ -92,10 +90,10 @@ def test_nothing_breaks_and_nothing_deviates(
 @pytest.mark.parametrize("name", ["lea", "mo", ""])
 def test_nothing_breaks_for_a_lead_an_annotator_or_nobody(
     name: str,
-    make_study: Callable[..., Study],
-    teach: Callable[..., None],
-    serve: Callable[..., Server],
-    enter: Callable[..., Client],
+    make_study: MakeStudy,
+    teach: Teach,
+    serve: Serve,
+    enter: Enter,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     study = make_study()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,11 +20,8 @@ from steelyard.store.errors import (
     UnavailableError,
     UnknownRecordError,
 )
-from steelyard.study import Study
 from steelyard.web import logs
-
-if TYPE_CHECKING:
-    from conftest import Client, Server
+from tests.web.actors import Enter, MakeStudy, Serve, Team
 
 PLACE = "postgresql+psycopg://dbuser:***@db.hospital.example/study"
 SECRETS = ("dbuser", "hospital", "postgresql", "/srv", "sqlite", "Doe", ".png", "/var/run")
@@ -48,9 +45,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def people(
-    make_study: Callable[..., Study], serve: Callable[..., Server], enter: Callable[..., Client]
-) -> Callable[[str], Client]:
+def people(make_study: MakeStudy, serve: Serve, enter: Enter) -> Team:
     """On SQLite: ada is admin, lea is lead, kt compares."""
     server = serve(make_study(), {"ada": "admin", "lea": "lead", "kt": "annotator"})
     return lambda name: enter(server, name)
@@ -87,7 +82,7 @@ ERRORS: list[tuple[Exception, int]] = [
 
 @pytest.mark.parametrize(("error", "status"), ERRORS, ids=lambda value: type(value).__name__)
 def test_nobody_but_an_admin_is_told_where_things_are(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch, written: io.StringIO, error: Exception, status: int
+    people: Team, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, error: Exception, status: int
 ) -> None:  # fmt: skip
     kt, lea, ada = people("kt"), people("lea"), people("ada")
     web = kt.server.app.state.web
@@ -121,7 +116,7 @@ def test_nobody_but_an_admin_is_told_where_things_are(
 
 
 def test_a_page_that_fails_says_so_and_gives_the_number(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+    people: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kt = people("kt")
 
@@ -137,9 +132,7 @@ def test_a_page_that_fails_says_so_and_gives_the_number(
     assert "hospital" not in reply.text
 
 
-def test_even_an_unforeseen_error_carries_every_header(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_even_an_unforeseen_error_carries_every_header(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     kt = people("kt")
 
     def fails(*_: object, **__: object) -> None:
@@ -153,9 +146,7 @@ def test_even_an_unforeseen_error_carries_every_header(
         assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-def test_a_lookup_that_fails_does_not_sign_anybody_out(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lookup_that_fails_does_not_sign_anybody_out(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """401 would send the browser to the login page while the database is away for a moment."""
     kt = people("kt")
     web = kt.server.app.state.web
@@ -169,9 +160,7 @@ def test_a_lookup_that_fails_does_not_sign_anybody_out(
     assert kt.post("/api/v1/pairs/lease", json={}).status_code == 503
 
 
-def test_a_picture_that_cannot_be_read_is_not_named(
-    people: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_cannot_be_read_is_not_named(people: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     kt = people("kt")
     web = kt.server.app.state.web
 
@@ -196,7 +185,7 @@ def test_a_picture_that_cannot_be_read_is_not_named(
     ],
 )
 def test_the_id_of_a_proxy_is_taken_when_it_is_sane(
-    people: Callable[[str], Client], written: io.StringIO, given: str, taken: bool
+    people: Team, written: io.StringIO, given: str, taken: bool
 ) -> None:
     kt = people("kt")
     reply = kt.get("/api/v1/me", headers={"X-Request-ID": given})
@@ -206,7 +195,7 @@ def test_the_id_of_a_proxy_is_taken_when_it_is_sane(
 
 
 def test_a_line_of_the_log_says_what_and_how_long_but_not_who_or_which_picture(
-    people: Callable[[str], Client], written: io.StringIO
+    people: Team, written: io.StringIO
 ) -> None:
     kt = people("kt")
     id = kt.lease()[0]["left"]

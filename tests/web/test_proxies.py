@@ -6,9 +6,7 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -19,12 +17,8 @@ from steelyard.web.access import Access, read_access, read_proxies
 from steelyard.web.auth import digest
 from steelyard.web.proxies import Proxied
 from tests.waiting import until
+from tests.web.actors import MakeStudy, Serve, Server
 
-if TYPE_CHECKING:
-    from conftest import Client, Server
-
-Serve = Callable[..., "Server"]
-Enter = Callable[..., "Client"]
 HERE = read_proxies(["127.0.0.1"])
 ELSEWHERE = read_proxies(["10.9.9.9"])
 
@@ -215,7 +209,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-def test_the_server_speaks_tls(make_study: Callable[..., Study], certificate: tuple[Path, Path]) -> None:
+def test_the_server_speaks_tls(make_study: MakeStudy, certificate: tuple[Path, Path]) -> None:
     study, (cert, key) = make_study(), certificate
     study.close()
     process = subprocess.Popen(
@@ -249,7 +243,7 @@ def test_the_server_speaks_tls(make_study: Callable[..., Study], certificate: tu
 
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
 def test_plain_http_for_others_is_warned_of(
-    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
 ) -> None:
     import uvicorn
 
@@ -269,7 +263,7 @@ def test_plain_http_for_others_is_warned_of(
     ("proxy", "warned"), [("127.0.0.1", True), ("127.0.0.0/8", True), ("10.0.0.5", False)]
 )
 def test_names_from_this_machine_are_warned_of(
-    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch, proxy: str, warned: bool
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch, proxy: str, warned: bool
 ) -> None:
     """A proxy on the same machine cannot be told from any other program there."""
     import uvicorn

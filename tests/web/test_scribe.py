@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -22,6 +21,7 @@ from steelyard.store.records import NewComparison
 from steelyard.study import Study
 from steelyard.web.scribe import Scribe
 from tests.waiting import until
+from tests.web.actors import MakeStudy
 
 
 def handed(study: Study, people: int, each: int) -> list[NewComparison]:
@@ -83,7 +83,7 @@ def test_a_bad_answer_fails_alone(study: Study) -> None:
 
 
 def test_something_unforeseen_leaves_nobody_waiting(
-    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = make_study()
     [answer] = handed(study, people=1, each=1)
@@ -101,7 +101,7 @@ def test_something_unforeseen_leaves_nobody_waiting(
 
 
 def test_when_the_database_is_away_everybody_hears_of_it_at_once(
-    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One attempt for all that wait, not one after the other with a time-out each; and all of it can be sent again."""
     study = make_study()

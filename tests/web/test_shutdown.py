@@ -19,6 +19,7 @@ import pytest
 
 from steelyard.study import Study
 from tests.waiting import until
+from tests.web.actors import MakeStudy
 
 
 class Process:
@@ -90,9 +91,7 @@ def answer(client: httpx.Client, pair: dict[str, Any], id: str) -> int:
     return client.post("/api/v1/comparisons", json=body).status_code
 
 
-def test_told_to_stop_it_finishes_what_it_began(
-    make_study: Callable[..., Study], start: Callable[..., Process]
-) -> None:
+def test_told_to_stop_it_finishes_what_it_began(make_study: MakeStudy, start: Callable[..., Process]) -> None:
     study = make_study(
         refit_after=5
     )  # a fit after every five answers: the trainer is at work when the signal comes
@@ -139,7 +138,7 @@ def test_told_to_stop_it_finishes_what_it_began(
 
 
 def test_a_trainer_that_had_to_be_killed_leaves_no_lease_behind(
-    make_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import socket
 
@@ -160,7 +159,7 @@ def test_a_trainer_that_had_to_be_killed_leaves_no_lease_behind(
     assert study.store.models.trainer.state().owner is None
 
 
-def test_a_worker_told_to_stop_gives_its_lease_back(make_study: Callable[..., Study]) -> None:
+def test_a_worker_told_to_stop_gives_its_lease_back(make_study: MakeStudy) -> None:
     study = make_study(ask={"budget": 2.0, "start": "spread"})
     worker = subprocess.Popen(
         [sys.executable, "-c",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from steelyard.study import Study
-
-if TYPE_CHECKING:
-    from conftest import Client, Server, Window
+from tests.web.actors import Client, Enter, MakeStudy, Open, Serve, Team
 
 PASSWORD = "correct horse battery staple"
-Team = Callable[[str], "Client"]
 
 
 def with_password(ada: Client, client: Client) -> Client:
@@ -51,7 +47,7 @@ def test_a_lead_signs_with_the_password_asked_again(team: Team, study: Study) ->
     assert study.store.check() == []
 
 
-def test_nobody_else_signs(team: Team, study: Study, enter: Callable[..., Client]) -> None:
+def test_nobody_else_signs(team: Team, study: Study, enter: Enter) -> None:
     kt, ada = team("kt"), team("ada")
     assert sign(kt).status_code == 403
     assert kt.get("/api/v1/signatures").status_code == 403
@@ -90,10 +86,10 @@ def test_signed_once_however_often_it_is_sent(local: Client, study: Study) -> No
 
 @pytest.mark.browser
 def test_signing_on_the_page(
-    make_study: Callable[..., Study],
-    serve: Callable[..., Server],
-    enter: Callable[..., Client],
-    window: Callable[..., Window],
+    make_study: MakeStudy,
+    serve: Serve,
+    enter: Enter,
+    window: Open,
 ) -> None:
     server = serve(make_study(), {"ada": "admin", "lea": "lead"})
     lea = with_password(enter(server, "ada"), enter(server))

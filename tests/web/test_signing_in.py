@@ -6,9 +6,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -18,13 +17,8 @@ from steelyard.store import schema
 from steelyard.study import Study
 from steelyard.web.access import Access
 from steelyard.web.auth import COOKIE, Accounts, counted, digest
+from tests.web.actors import Client, Enter, Serve, Team
 
-if TYPE_CHECKING:
-    from conftest import Client, Server
-
-Team = Callable[[str], "Client"]
-Serve = Callable[..., "Server"]
-Enter = Callable[..., "Client"]
 GOOD = "correct horse battery"
 
 

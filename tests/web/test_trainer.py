@@ -15,6 +15,7 @@ from steelyard.pairs import Answer
 from steelyard.study import Study
 from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
 from tests.waiting import until
+from tests.web.actors import MakeStudy
 
 
 def answer(study: Study, n: int) -> None:
@@ -39,9 +40,7 @@ def test_work_follows_from_the_store(study: Study) -> None:
     assert any("model 0" in line for line in state.progress["log"])
 
 
-def test_the_last_answers_are_learnt_although_they_are_few(
-    make_study: Callable[..., Study], store_url: str
-) -> None:
+def test_the_last_answers_are_learnt_although_they_are_few(make_study: MakeStudy, store_url: str) -> None:
     study = make_study(store=store_url, ask={"budget": 0.5, "start": "random"})  # 30 answers
     answer(study, 20)
     run_worker(study.folder, once=True, nice=0)
@@ -49,7 +48,7 @@ def test_the_last_answers_are_learnt_although_they_are_few(
     assert pending_work(study) == "fit"
 
 
-def test_the_first_pairs_are_spread_by_the_trainer(make_study: Callable[..., Study], store_url: str) -> None:
+def test_the_first_pairs_are_spread_by_the_trainer(make_study: MakeStudy, store_url: str) -> None:
     study = make_study(store=store_url, ask={"start": "spread"})
     assert pending_work(study) == "start"
     assert run_worker(study.folder, once=True, nice=0) == 1
@@ -103,7 +102,7 @@ def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest
     assert study.store.answers.count() == 20
 
 
-def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[..., Study]) -> None:
+def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: MakeStudy) -> None:
     """Killed while it holds the lease; another takes over when it has run out."""
     study = make_study()
     answer(study, 20)
@@ -128,7 +127,7 @@ def test_a_killed_trainer_is_replaced_and_the_work_is_done(make_study: Callable[
     assert process.pid is None
 
 
-def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> None:
+def test_the_trainer_of_a_dead_server_ends(make_study: MakeStudy) -> None:
     study = make_study()
     code = (
         "import subprocess, sys, os; p = subprocess.Popen([sys.executable, '-m', 'steelyard.web.trainer', "
@@ -151,7 +150,7 @@ def test_the_trainer_of_a_dead_server_ends(make_study: Callable[..., Study]) -> 
     until(gone, "the end of the trainer")
 
 
-def test_a_scoring_process_places_a_picture(make_study: Callable[..., Study], pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_scoring_process_places_a_picture(make_study: MakeStudy, pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Pixels go to a process that may load torch; this one does not."""
     from steelyard.images.catalog import Catalog
     from steelyard.web.placer import Placer
