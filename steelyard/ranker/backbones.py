@@ -36,6 +36,7 @@ __all__ = [
     "DOWNLOAD",
     "Pixels",
     "build",
+    "build_frozen",
     "find_weights",
     "load_lite",
     "pixels_of",
@@ -128,6 +129,14 @@ def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequ
         return _lite(name, weights, image_size)
     pixels_of(name)  # raises and lists what there is
     raise AssertionError(name)
+
+
+def build_frozen(name: str, *, weights: str = "", image_size: int = 0) -> nn.Sequential:
+    """Stages that stay as they are: in evaluation mode, without gradients, and with `none` the same random weights every time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # they have to be the same when the next image comes
+        stages, _ = build(name, weights=weights, image_size=image_size)
+    return stages.eval().requires_grad_(False)
 
 
 def load_lite(name: str, *, image_size: int = 0, pretrained: bool = True) -> nn.Module:

@@ -45,7 +45,7 @@ class ConvexRanker:
         self, inputs: NDArray[Any], *, rows: Rows | None = None, progress: Progress | None = None
     ) -> Posterior:
         """Laplace's posterior of the scores."""
-        return self.head.posterior(np.asarray(inputs) if rows is None else inputs[rows])
+        return self.head.posterior(inputs if rows is None else inputs[rows])
 
     def save(self, folder: Path) -> None:
         """Write weights, covariance, reduction and configuration."""

@@ -14,7 +14,7 @@ from steelyard.errors import RankerError
 if TYPE_CHECKING:
     from steelyard.progress import Progress
 
-__all__ = ["Readable", "Source", "rows_of"]
+__all__ = ["Readable", "Source", "is_catalog", "rows_of"]
 
 
 class Readable(Protocol):
@@ -110,7 +110,7 @@ def _cached(
             batch=batch,
         )
 
-    if _is_catalog(source):
+    if is_catalog(source):
         return ask(source.ids, compute)
     ids = [
         content_id(repr(picture.shape).encode(), np.ascontiguousarray(picture).tobytes())
@@ -121,13 +121,14 @@ def _cached(
     return np.asarray(ask(once, lambda rows: compute(first[rows]))[back])
 
 
-def _is_catalog(source: Any) -> bool:
+def is_catalog(source: Any) -> bool:
+    """Whether it is a catalog, and not pictures."""
     return hasattr(source, "read") and hasattr(source, "ids")
 
 
 def _reader(source: Any) -> Callable[[int], NDArray[np.uint8]]:
     """How to get picture i."""
-    if _is_catalog(source):
+    if is_catalog(source):
         return source.read  # type: ignore[no-any-return]
     if isinstance(source, np.ndarray) and source.ndim != 4:
         raise RankerError(f"pictures have the shape (N, height, width, 3), not {source.shape}")

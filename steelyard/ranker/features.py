@@ -78,15 +78,12 @@ class _Extractor:
     def __init__(self, backbone: str, weights: str, side: int, flips: bool, device: str) -> None:
         import torch
 
-        from steelyard.ranker.backbones import build, pixels_of
+        from steelyard.ranker.backbones import build_frozen, pixels_of
         from steelyard.ranker.device import device_of
         from steelyard.ranker.trunk import streamline
 
         self.device = device_of(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # random weights have to be the same when the next image comes
-            stages, _ = build(backbone, weights=weights, image_size=side)
-        stages = stages.eval().requires_grad_(False)
+        stages = build_frozen(backbone, weights=weights, image_size=side)
         streamline(stages, backbone)
         self.stages = stages.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.telling = _blocks(stages)

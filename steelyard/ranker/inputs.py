@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,14 @@ from numpy.typing import NDArray
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
 from steelyard.progress import Progress
+from steelyard.ranker.extraction import is_catalog
 
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
 
-__all__ = ["InputKind", "check_inputs", "coarse_rows", "input_kind", "read_inputs"]
+__all__ = ["check_inputs", "coarse_rows", "read_inputs"]
 
-InputKind = Literal["pixels", "activations", "features"]
 Pictures = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
-
-
-def input_kind(config: RankerConfig) -> InputKind:
-    """What the ranker learns from: pixels, what the frozen stages make of them, or features, frozen or the user's own."""
-    return config.inputs
 
 
 def read_inputs(
@@ -53,7 +48,7 @@ def read_inputs(
         RankerError: features are needed and there are images, or the other way round; or a backbone with too few stages.
         ImageError: an image of the catalog that cannot be read.
     """
-    catalog = _catalog(source)
+    catalog = cast("Catalog", source) if is_catalog(source) else None
     if config.backbone == "none":
         if catalog is None:
             raise RankerError("this study compares feature rows; a picture has no place among them")
@@ -61,7 +56,7 @@ def read_inputs(
             raise RankerError(
                 "backbone 'none' takes features, and this catalog has images; use --features, or the quick preset"
             )
-        return np.asarray(catalog.features)
+        return catalog.features
     if catalog is not None and catalog.features is not None:
         raise RankerError(
             f"backbone '{config.backbone}' takes images, and this catalog has features; use the features preset"
@@ -81,29 +76,24 @@ def read_inputs(
     return extract(source, **settings)
 
 
-def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> InputKind:
-    """What these inputs are, if they are what the ranker takes.
+def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> None:
+    """Make sure that inputs are what the ranker takes.
 
     Raises:
         RankerError: they are of another kind.
     """
-    kind = input_kind(config)
-    wanted = {
-        "features": "feature rows (N, D)",
-        "activations": "activations (N, H, W, C) as floats",
-        "pixels": "pixels (N, H, W, 3) as uint8",
-    }[kind]
-    fits = (
-        inputs.ndim == 2
-        if kind == "features"
-        else inputs.ndim == 4 and (inputs.dtype == np.uint8) == (kind == "pixels")
-    )
+    pixels = inputs.dtype == np.uint8
+    wanted, fits = {
+        "features": ("feature rows (N, D)", inputs.ndim == 2),
+        "activations": ("activations (N, H, W, C) as floats", inputs.ndim == 4 and not pixels),
+        "pixels": ("pixels (N, H, W, 3) as uint8", inputs.ndim == 4 and pixels),
+    }[config.inputs]
     if not fits:
+        stages = " and trained stages" if config.inputs == "activations" else ""
         raise RankerError(
-            f"a ranker with backbone '{config.backbone}'{' and trained stages' if kind == 'activations' else ''} takes {wanted}, not "
-            f"{inputs.dtype} of {inputs.shape}; make them with read_inputs, or set the backbone to 'none' for feature rows"
+            f"a ranker with backbone '{config.backbone}'{stages} takes {wanted}, not {inputs.dtype} of {inputs.shape}; make them with "
+            "read_inputs, or set the backbone to 'none' for feature rows"
         )
-    return kind
 
 
 def coarse_rows(inputs: NDArray[Any]) -> NDArray[Any]:
@@ -116,18 +106,13 @@ def coarse_rows(inputs: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(inputs[:, ::step, ::step].reshape(len(inputs), -1), dtype=np.float32)
 
 
-def _catalog(source: Any) -> Catalog | None:
-    return source if hasattr(source, "read") and hasattr(source, "ids") else None
-
-
 def _pixels(source: Any, side: int, cache: Path | None, progress: Progress | None) -> NDArray[np.uint8]:
     from steelyard.images.decode import resize
 
-    catalog = _catalog(source)
-    if catalog is None:
+    if not is_catalog(source):
         return np.stack([resize(picture, side) for picture in source])
     if cache is not None:
         from steelyard.images.cache import cached_pixels
 
-        return cached_pixels(cache, catalog, side, progress=progress)
-    return np.stack([resize(catalog.read(row), side) for row in range(len(catalog))])
+        return cached_pixels(cache, source, side, progress=progress)
+    return np.stack([resize(source.read(row), side) for row in range(len(source))])

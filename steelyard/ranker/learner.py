@@ -130,9 +130,8 @@ class Learner:
         outside = np.ones(self.size, dtype=bool)
         outside[self.pool] = False
         used = np.asarray(pairs).ravel()
-        inside = used[(used >= 0) & (used < self.size)].astype(
-            np.int64
-        )  # others are named by whoever checks pairs
+        # What is no row at all is named by whoever checks pairs.
+        inside = used[(used >= 0) & (used < self.size)].astype(np.int64)
         if outside[inside].any():
             raise RankerError(
                 f"image {int(inside[outside[inside]][0])} was compared, but is not in the pool to be learnt from"

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.config import RankerConfig
 from steelyard.progress import Progress
-from steelyard.ranker.inputs import coarse_rows, input_kind, read_inputs
+from steelyard.ranker.inputs import coarse_rows, read_inputs
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.ranker import Ranker, load_ranker
 
@@ -21,7 +21,6 @@ __all__ = [
     "Ranker",
     "coarse_rows",
     "fit_ranker",
-    "input_kind",
     "load_ranker",
     "picture_inputs",
     "ranker_inputs",

@@ -106,13 +106,12 @@ class NetworkRanker:
         network = build_network(config.without_weights(), seed=seed, width=saved.extra["width"])
         parts: dict[str, dict[str, Any]] = {"network": {}, "scaling": {}}
         for name, value in saved.weights.items():
-            room, _, rest = name.partition(".")
-            if room in parts:
-                parts[room][rest] = value
+            part, _, rest = name.partition(".")
+            if part in parts:
+                parts[part][rest] = value
         covariance = saved.weights.get("covariance")
-        if not parts[
-            "network"
-        ]:  # 0.1 had no rooms, no scaling, and the answers it was trained on instead of a covariance
+        if not parts["network"]:
+            # 0.1 did not divide them, had no scaling, and kept the answers it was trained on instead of a covariance.
             parts["network"] = {k: v for k, v in saved.weights.items() if not k.startswith("trained.")}
             covariance = _covariance_of_0_1(folder) if config.posterior == "laplace" else None
         checkpoint.fill(network, parts["network"], source=str(folder))

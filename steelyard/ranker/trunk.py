@@ -20,7 +20,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from steelyard.errors import RankerError
-from steelyard.ranker.backbones import DOWNLOAD, build, pixels_of
+from steelyard.ranker.backbones import DOWNLOAD, build_frozen, pixels_of
 from steelyard.ranker.device import device_of
 from steelyard.ranker.extraction import Source, rows_of
 
@@ -133,14 +133,10 @@ class _Trunk:
 
     def __init__(self, backbone: str, weights: str, side: int, trained: int, device: str) -> None:
         self.device = device_of(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # random weights have to be the same when the next image comes
-            stages = build(backbone, weights=weights, image_size=side)[0]
-        trunk = cut(stages, trained, backbone)[0]
+        trunk = cut(build_frozen(backbone, weights=weights, image_size=side), trained, backbone)[0].eval()
         self.length = len(trunk)
-        streamline(trunk.eval(), backbone)
-        trunk = trunk.eval().requires_grad_(False)
-        self.stages = trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        streamline(trunk, backbone)
+        self.stages = trunk.eval().requires_grad_(False).to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.pixels = pixels_of(backbone)
         self.shape = self.rows(np.zeros((1, side, side, 3), dtype=np.uint8)).shape[1:]
 
