@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.candidates import Candidates, draw_candidates
-from steelyard.acquire.choice import Choice, check_request
+from steelyard.acquire.choice import Choice, Strategy, check_request
 from steelyard.acquire.design import design_covariance
-from steelyard.acquire.greedy import Curvature, View, Where, pick
+from steelyard.acquire.greedy import Curvature, Outlook, View, Where, pick
 from steelyard.acquire.mixing import COMMON_OPTIONS
+from steelyard.acquire.needs import needs
 from steelyard.acquire.reasons import explain
 from steelyard.errors import AcquireError, did_you_mean
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Search", "search_greedily"]
+__all__ = ["Search", "greedy_strategy", "search_greedily"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,29 @@ class Search:
             posterior.kind,
             posterior.tau,
         )
+
+
+def greedy_strategy(
+    name: str, score: Callable[[Outlook, Where], NDArray[np.float64]], ending: str
+) -> Strategy:
+    """A strategy that picks the best pairs one by one; its options are those of `Search`.
+
+    Args:
+        name: what it is called.
+        score: what the candidates at some positions are worth, 0 or more; says what the strategy is after.
+        ending: of the sentence that says why, see `explain`.
+    """
+
+    @needs("model")
+    def choose(
+        posterior: Posterior | None, n: int, /, *, taken: PairSet, rng: np.random.Generator, **options: Any
+    ) -> Choice:
+        return search_greedily(
+            score, posterior, n, taken=taken, rng=rng, strategy=name, ending=ending, options=options, outlook=Outlook
+        )  # fmt: skip
+
+    choose.__name__, choose.__doc__ = name, score.__doc__
+    return choose
 
 
 def search_greedily(

@@ -100,26 +100,13 @@ def test_options_of_a_study_pass_by_strategies_that_do_not_know_them(make_poster
             )
             == 4
         )
-    with pytest.raises(
-        AcquireError, match="strategy 'variance' has no option 'resellect' – did you mean 'reselect'"
+    for strategy, wrong, message in (
+        ("variance", "resellect", "strategy 'variance' has no option 'resellect' – did you mean 'reselect'"),
+        ("epig", "tragets", "strategy 'epig' has no option 'tragets'"),
     ):
-        choose(
-            "variance",
-            make_posterior(),
-            4,
-            taken=PairSet(30),
-            rng=np.random.default_rng(0),
-            options={"resellect": 1},
-        )
-    with pytest.raises(AcquireError, match="strategy 'epig' has no option 'tragets'"):
-        choose(
-            "epig",
-            make_posterior(),
-            4,
-            taken=PairSet(30),
-            rng=np.random.default_rng(0),
-            options={"tragets": 1},
-        )
+        rng = np.random.default_rng(0)
+        with pytest.raises(AcquireError, match=message):
+            choose(strategy, make_posterior(), 4, taken=PairSet(30), rng=rng, options={wrong: 1})
 
 
 def test_an_unknown_strategy_suggests_the_nearest() -> None:

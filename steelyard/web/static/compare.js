@@ -49,12 +49,7 @@ const recent = new Set(); // answered on this page: a lease reply that crossed t
 
 function show(item, was = null) {
   current = { item, was, shown: null };
-  viewer.busy = true;
-  item.load();
-  one("#finished").hidden = true;
-  one("#working").hidden = false;
-  viewer.fit();
-  viewer.show(item.nodes, feed.items[0]?.nodes ?? []);
+  desk.present(viewer, item, feed.items[0]);
   for (const side of ["left", "right", "equal"]) {
     one(`[data-answer="${side}"]`).classList.toggle("was", was === side);
   }

@@ -47,6 +47,16 @@ export class Desk {
     this.queue.pump();
   }
 
+  /** Bring an item into view; the next one is laid underneath. */
+  present(viewer, item, next) {
+    viewer.busy = true;
+    item.load();
+    one("#finished").hidden = true;
+    one("#working").hidden = false;
+    viewer.fit();
+    viewer.show(item.nodes, next?.nodes ?? []);
+  }
+
   /** Count one answer that took some seconds. */
   counted(seconds) {
     this.done += 1;

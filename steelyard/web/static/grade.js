@@ -36,13 +36,8 @@ const feed = new Feed(
 
 function show(item, was = null) {
   current = { item, was, shown: null };
-  viewer.busy = true;
-  item.load();
-  one("#finished").hidden = true;
-  one("#working").hidden = false;
+  desk.present(viewer, item, feed.items[0]);
   showExamples(item.record.examples ?? []);
-  viewer.fit();
-  viewer.show(item.nodes, feed.items[0]?.nodes ?? []);
   for (const button of all("[data-grade]")) button.classList.toggle("was", was === Number(button.dataset.grade));
   item.decoded().catch(() => announce("The picture could not be loaded.")).then(() => {
     if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; }
