@@ -1,4 +1,4 @@
-"""Answers about pairs: sent once or twice, changed, undone – and never lost; read as they were written, or as they count."""
+"""Answers about pairs: written once, changed or undone by further rows, read as they were written or as they count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Answers"]
 
 
 class Answers:
-    """The log of answers: written once, changed or undone by further rows, never lost."""
+    """The log of answers."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -36,7 +36,7 @@ class Change:
 
 @contextmanager
 def change(database: Database, id: str | None, actor: str, what: str, now: float | None) -> Iterator[Change]:
-    """`Store.change`, which says what it does."""
+    """See `Store.change`."""
     with database.together() as connection:
         at = database.clock(connection, now)
         if id is None or _claim(database, connection, id, actor, what, at):
@@ -46,7 +46,7 @@ def change(database: Database, id: str | None, actor: str, what: str, now: float
 
 
 def change_made(database: Database, id: str | None, actor: str, what: str) -> float | None:
-    """`Store.change_made`, which says what it does."""
+    """See `Store.change_made`."""
     if id is None:
         return None
     with database.reading() as connection:

@@ -18,7 +18,7 @@ __all__ = ["LAST", "answer_arrays", "coded"]
 
 
 def answer_arrays(database: Database, after: int, upto: int | None) -> AnswerArrays:
-    """`Answers.arrays`, which says what it does."""
+    """See `Answers.arrays`."""
     with database.reading() as connection:
         last = int(connection.execute(LAST).scalar_one())
         last = last if upto is None else min(last, upto)

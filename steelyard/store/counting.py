@@ -26,7 +26,7 @@ class Count:
         self._counted = 0, 0  # the last row of the log that was counted, and the answers up to there
 
     def read(self, annotator: str | None, since: int | None) -> int:
-        """`Answers.count`, which says what it does."""
+        """See `Answers.count`."""
         seq, answers = self._counted
         if annotator is None and since is not None and seq >= since > 0:
             return answers
@@ -50,7 +50,7 @@ class Count:
 
 
 def count_by_annotator(connection: Connection) -> list[AnnotatorCount]:
-    """`Answers.by_annotator`, which says what it does."""
+    """See `Answers.by_annotator`."""
     c = comparisons
     counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
     spoken = (

@@ -20,7 +20,7 @@ BLOCK = 10_000
 
 
 def chained_rows(database: Database, log: str, after: int, upto: int | None) -> Iterator[dict[str, Any]]:
-    """`Audit.rows`, which says what it does."""
+    """See `Audit.rows`."""
     names = [*(name for name, _ in FIELDS[log]), "hash"]
     while True:
         with database.reading() as connection:

@@ -110,7 +110,7 @@ def import_answers(
     detail: Mapping[str, Any],
     now: float | None,
 ) -> Imported:
-    """`Answers.import_all`, which says what it does."""
+    """See `Answers.import_all`."""
     fields.name(actor, "an actor")
     for answer in new:
         check_foreign(answer)

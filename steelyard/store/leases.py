@@ -1,4 +1,4 @@
-"""Handing out pairs, inside a running transaction: to as many different people as wanted, each pair to nobody else meanwhile.
+"""Handing out pairs, inside a running transaction: each to as many different people as wanted, and to nobody else.
 
 A lease remembers that a pair was handed to an annotator and with which sides; it reserves the pair until it expires.
 The row stays: whoever was handed a pair may answer it later too – an answer that waited for the network is not lost.
@@ -69,8 +69,11 @@ def look(connection: Connection, annotator: str, n: int, at: float) -> tuple[dic
 def waiting(
     connection: Connection, annotator: str, n: int, at: float
 ) -> tuple[dict[int, float], list[int], bool]:
-    """The same on PostgreSQL, locked: it waits for all locks in ascending order, and says whether a pair was lost to
-    somebody meanwhile."""
+    """As `look`, but locked, for PostgreSQL: waits for all locks in ascending order.
+
+    Returns:
+        Pairs that are held, new ones, and whether somebody else took one meanwhile.
+    """
     who = {"annotator": annotator, "at": at}
     seen, free = look(connection, annotator, n, at)
     lock_pairs(connection, [*seen, *free])
@@ -88,6 +91,7 @@ def hand_out(
     seconds: float,
     rng: np.random.Generator,
 ) -> list[Leased]:
+    """Write the leases: of pairs that are held, which are extended, and of new ones."""
     # Only when half of the time is over: looking again and again should not write to the disk each time.
     if ending := [id for id, expires in held.items() if expires < at + seconds / 2]:
         _renew(connection, annotator, ending, at + seconds)

@@ -89,7 +89,7 @@ def statement(at: float, signer: str, detail: Mapping[str, Any]) -> bytes:
 
 
 def sign(database: Database, signing: Signing, key: Any, now: float | None) -> Signature:
-    """`Audit.sign`, which says what it does."""
+    """See `Audit.sign`."""
     fields.name(signing.signer, "a signer's name")
     if not fields.text(signing.meaning, "the meaning of a signature", most=500).strip():
         raise StoreError('the meaning of a signature says what it stands for ("reviewed and approved")')

@@ -3,81 +3,248 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from steelyard.pairs import Answer
-from steelyard.store.records import NewComparison, NewPair
+from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
+from steelyard.store.records import NewComparison
 from steelyard.store.store import Store
 
 
-@pytest.mark.parametrize("flipped", [False, True])
-def test_labels_are_about_first_and_second_whatever_the_sides(
-    store: Store, pair_ids: list[int], say: Any, flipped: bool
+def test_an_answer_comes_back_as_it_was_given(store: Store, pair_ids: list[int]) -> None:
+    pair = store.pairs.get(pair_ids[0])
+    new = NewComparison(
+        pair.id,
+        "kt",
+        Answer.CANNOT_JUDGE,
+        pair.second,
+        pair.first,
+        10.0,
+        12.5,
+        "some-id",
+        note="blurred",
+        source="api",
+    )
+    recorded = store.answers.add(new, now=13.0)
+    assert recorded.created
+    [found] = store.answers.log()
+    assert (found.seq, found.pair, found.annotator, found.answer) == (
+        recorded.seq,
+        pair.id,
+        "kt",
+        Answer.CANNOT_JUDGE,
+    )
+    assert (found.left, found.right) == (pair.second, pair.first)
+    assert (found.shown_at, found.answered_at, found.received_at) == (10.0, 12.5, 13.0)
+    assert (found.note, found.source, found.supersedes, found.superseded_by) == ("blurred", "api", None, None)
+    assert found.effective
+
+
+def test_an_answer_sent_twice_is_one_answer(store: Store, pair_ids: list[int], say: Any) -> None:
+    answer = say.on(store, pair_ids[0], "kt")
+    first = store.answers.add(answer)
+    again = store.answers.add(replace(answer, answered_at=99.0))
+    assert (first.created, again.created) == (True, False)
+    assert first.seq == again.seq
+    assert len(store.answers.log()) == 1
+
+
+def test_an_answer_sent_again_after_its_undo_stays_undone(
+    store: Store, pair_ids: list[int], say: Any
 ) -> None:
-    for pair, answer in zip(pair_ids, Answer, strict=False):
-        said = say.on(store, pair, "kt", answer)
-        if flipped:
-            said = replace(said, left=said.right, right=said.left, answer=answer.mirrored())
-        store.answers.add(said)
-    arrays = store.answers.arrays()
-    np.testing.assert_array_equal(arrays.labels, [1.0, 0.0, 0.5, np.nan])  # P1
-    assert arrays.left_first.tolist() == [not flipped] * 4
-    assert arrays.pairs.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
-    assert arrays.pair.tolist() == pair_ids[:4]
-
-
-def test_the_other_columns(store: Store, pair_ids: list[int], say: Any) -> None:
-    [held, again] = store.pairs.add_all([NewPair(8, 9, reserved=True), NewPair(0, 1, repeat=1)])
-    store.answers.add(say.on(store, held, "b", shown_at=1.0, answered_at=3.0))
-    store.answers.add(say.on(store, again, "a", answered_at=4.0))
-    store.answers.add(say.on(store, pair_ids[0], "b", answered_at=5.0))
-    arrays = store.answers.arrays()
-    assert arrays.reserved.tolist() == [True, False, False]
-    assert arrays.repeat.tolist() == [0, 1, 0]
-    assert [arrays.annotators[k] for k in arrays.annotator] == ["b", "a", "b"]
-    assert arrays.answered_at.tolist() == [3.0, 4.0, 5.0]
-    np.testing.assert_array_equal(arrays.shown_at, [1.0, np.nan, np.nan])
-    assert arrays.last_seq == store.answers.last_seq() == arrays.seq[-1]
-    assert len(arrays) == 3
-
-
-def test_an_empty_log_has_empty_columns(store: Store) -> None:
-    arrays = store.answers.arrays()
-    assert arrays.pairs.shape == (0, 2)
-    assert (len(arrays), arrays.last_seq, arrays.annotators) == (0, 0, ())
-    assert store.answers.by_annotator() == []
-
-
-def test_reading_on_tells_what_came_and_what_went(store: Store, pair_ids: list[int], say: Any) -> None:
-    for k in range(3):
-        store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
-    before = store.answers.arrays()
-    assert before.superseded.tolist() == []
-    store.answers.undo("x0", "kt", id="u")
-    store.answers.add(say.on(store, pair_ids[1], "kt", Answer.RIGHT, id="y", supersedes="x1"))
-    store.answers.add(say.on(store, pair_ids[3], "kt", id="x3"))
-    store.answers.undo("x3", "kt", id="u3")
-    since = store.answers.arrays(after=before.last_seq)
-    assert since.pair.tolist() == [pair_ids[1]]
-    assert since.labels.tolist() == [0.0]
-    assert since.superseded.tolist() == before.seq[:2].tolist()
-    # Old without what went, and new: the same as reading everything.
-    kept = ~np.isin(before.seq, since.superseded)
-    everything = store.answers.arrays()
-    assert np.concatenate([before.seq[kept], since.seq]).tolist() == everything.seq.tolist()
-
-
-def test_the_past_can_be_read_again(store: Store, pair_ids: list[int], say: Any) -> None:
-    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
-    then = store.answers.arrays()
-    store.answers.add(say.on(store, pair_ids[1], "kt"))
+    answer = say.on(store, pair_ids[0], "kt", id="x")
+    store.answers.add(answer)
     store.answers.undo("x", "kt", id="u")
-    again = store.answers.arrays(upto=then.last_seq)
-    assert again.seq.tolist() == then.seq.tolist()
-    assert again.last_seq == then.last_seq
-    assert store.answers.arrays().pair.tolist() == [pair_ids[1]]
-    assert store.answers.arrays(upto=10**9).last_seq == store.answers.last_seq()
+    assert not store.answers.add(answer).created
+    assert not store.answers.undo("x", "kt", id="u").created
+    assert store.answers.count() == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"answer": Answer.RIGHT}, {"annotator": "somebody else"}, {"supersedes": "x"}]
+)
+def test_the_same_id_with_other_content_is_a_conflict(
+    store: Store, pair_ids: list[int], say: Any, change: dict[str, Any]
+) -> None:
+    answer = say.on(store, pair_ids[0], "kt", id="x")
+    store.answers.add(answer)
+    with pytest.raises(ConflictError, match="answer x was sent before with other content"):
+        store.answers.add(replace(answer, **change))
+    with pytest.raises(ConflictError, match="sent before"):
+        store.answers.add(replace(answer, left=answer.right, right=answer.left))
+    with pytest.raises(ConflictError):
+        store.answers.add(say.on(store, pair_ids[1], "kt", id="x"))
+    assert len(store.answers.log()) == 1
+
+
+def test_a_second_opinion_of_the_same_person_has_to_replace_the_first(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    with pytest.raises(ConflictError, match=r"'kt' already judged this pair \(answer x\)"):
+        store.answers.add(say.on(store, pair_ids[0], "kt", Answer.RIGHT))
+    store.answers.add(say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x"))
+    old, new = store.answers.log()
+    assert (old.superseded_by, old.effective, new.supersedes, new.effective) == ("y", False, "x", True)
+    # Somebody else may always add an opinion (an import, or an answer that came late).
+    store.answers.add(say.on(store, pair_ids[0], "another"))
+    assert store.answers.count() == 2
+
+
+def test_undo_is_a_new_row(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    assert not store.pairs.get(pair_ids[0]).open
+    undone = store.answers.undo("x", "kt", id="u", now=50.0)
+    assert undone.created
+    first, second = store.answers.log()
+    assert (first.answer, first.superseded_by, first.effective) == (Answer.LEFT, "u", False)
+    assert (second.withdrawn, second.supersedes, second.answered_at) == (True, "x", 50.0)
+    assert (second.left, second.right) == (first.left, first.right)
+    assert store.pairs.get(pair_ids[0]).open
+
+
+def test_several_steps_can_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
+    for k in range(4):
+        store.answers.add(say.on(store, pair_ids[k], "kt", id=f"x{k}"))
+    for k in (3, 2):
+        store.answers.undo(f"x{k}", "kt", id=f"u{k}")
+    assert [c.id for c in store.answers.log() if c.effective] == ["x0", "x1"]
+    assert [pair.id for pair in store.pairs.all(open=True)] == pair_ids[2:]
+
+
+def test_what_cannot_be_undone(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    with pytest.raises(ConflictError, match="only one's own"):
+        store.answers.undo("x", "somebody else", id="u")
+    with pytest.raises(UnknownRecordError, match="no answer y"):
+        store.answers.undo("y", "kt", id="u")
+    store.answers.undo("x", "kt", id="u")
+    with pytest.raises(ConflictError, match="undone or replaced before"):
+        store.answers.undo("x", "kt", id="u2")
+    with pytest.raises(ConflictError, match="is itself an undo"):
+        store.answers.undo("u", "kt", id="u3")
+    with pytest.raises(ConflictError, match="undone or replaced before"):
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="x"))
+    with pytest.raises(UnknownRecordError):
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="nothing"))
+    store.answers.add(say.on(store, pair_ids[1], "kt", id="z"))
+    with pytest.raises(ConflictError, match="another pair"):
+        store.answers.add(say.on(store, pair_ids[0], "kt", supersedes="z"))
+    assert [c.id for c in store.answers.log()] == ["x", "u", "z"]
+
+
+def test_an_undo_may_be_replaced_by_an_answer(store: Store, pair_ids: list[int], say: Any) -> None:
+    store.answers.add(say.on(store, pair_ids[0], "kt", id="x"))
+    store.answers.undo("x", "kt", id="u")
+    store.answers.add(say.on(store, pair_ids[0], "kt", Answer.EQUAL, id="y", supersedes="u"))
+    assert [c.id for c in store.answers.log() if c.effective] == ["y"]
+    with pytest.raises(ConflictError, match="already judged"):
+        store.answers.add(say.on(store, pair_ids[0], "kt", id="z"))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"pair": 999}, UnknownRecordError, "no pair of this study has the number 999"),
+        ({"pair": 10**30}, UnknownRecordError, "no pair"),
+        ({"left": "other"}, StoreError, "not of those that were sent"),
+        ({"right": "", "left": ""}, StoreError, "not of those that were sent"),
+        (
+            {"answer": "left"},
+            StoreError,
+            r"an answer is an Answer \('left', 'right', 'equal', 'cannot judge'\)",
+        ),
+        ({"answer": "withdrawn"}, StoreError, "an answer is an Answer"),
+        ({"annotator": ""}, StoreError, "an annotator's name"),
+        ({"annotator": "a\nb"}, StoreError, "printable"),
+        ({"id": ""}, StoreError, "the id of an answer"),
+        ({"id": "x y"}, StoreError, "the id of an answer"),
+        ({"id": "x" * 101}, StoreError, "the id of an answer"),
+        ({"note": "x" * 3000}, StoreError, "a note has 3000 characters"),
+        ({"note": "\x00"}, StoreError, "cannot be stored"),
+        ({"shown_at": float("nan")}, StoreError, "shown_at is in seconds since 1970"),
+        ({"answered_at": 1.7e12}, StoreError, "answered_at is in seconds"),
+        ({"source": "guess"}, StoreError, "page, api, import, virtual"),
+    ],
+)
+def test_bad_answers_are_refused(
+    store: Store, pair_ids: list[int], say: Any, change: dict[str, Any], error: type[StoreError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        store.answers.add(replace(say.on(store, pair_ids[0], "kt"), **change))
+    assert store.answers.log() == []
+
+
+def test_many_answers_are_written_all_or_none(store: Store, pair_ids: list[int], say: Any) -> None:
+    answers = [say.on(store, id, who, id=f"{id}-{who}") for id in pair_ids for who in ("a", "b")]
+    recorded = store.answers.add_all([*answers, answers[0]], now=7.0)
+    assert [r.created for r in recorded] == [True] * 10 + [False]
+    assert [r.seq for r in recorded[:10]] == sorted(r.seq for r in recorded[:10])
+    assert recorded[-1].seq == recorded[0].seq
+    assert store.pairs.open_count() == 0
+    assert [r.created for r in store.answers.add_all(answers)] == [False] * 10
+
+    bad = say.on(store, pair_ids[0], "a")
+    with pytest.raises(ConflictError, match="already judged"):
+        store.answers.add_all([say.on(store, pair_ids[0], "c"), bad])
+    assert len(store.answers.log()) == 10
+    assert store.answers.add_all([]) == []
+
+
+def test_many_answers_may_contradict_each_other_only_in_the_right_way(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    x = say.on(store, pair_ids[0], "kt", id="x")
+    y = say.on(store, pair_ids[0], "kt", Answer.RIGHT, id="y", supersedes="x")
+    with pytest.raises(ConflictError, match="already judged"):
+        store.answers.add_all([x, replace(y, supersedes=None)])
+    with pytest.raises(UnknownRecordError):
+        store.answers.add_all([y, x])
+    store.answers.add_all([x, y])
+    assert [c.id for c in store.answers.log() if c.effective] == ["y"]
+
+
+def test_answering_makes_an_annotator_known_who_cannot_log_in(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    store.answers.add(say.on(store, pair_ids[0], "Dr. Ž"), now=4.0)
+    annotator = store.people.get("Dr. Ž")
+    assert (annotator.role, annotator.active, annotator.created) == ("annotator", True, 4.0)
+    assert (annotator.password_hash, annotator.link_hash) == (None, None)
+
+
+# ---------------------------------------------------------------------- images taken out with an answer
+
+
+def test_an_image_leaves_with_the_answer_or_not_at_all(store: Store, pair_ids: list[int], say: Any) -> None:
+    """One transaction: an answer that is refused takes nothing out, one that is kept takes it out for good."""
+    first = say.on(store, pair_ids[0], "kt", Answer.CANNOT_JUDGE, id="x", note="stool")
+    leaving = replace(first, exclude=(first.left,))
+    for wrong in (replace(leaving, exclude=("other",)), replace(leaving, supersedes="missing")):
+        with pytest.raises(StoreError):
+            store.answers.add(wrong)
+    assert {image.id for image in store.images.all() if image.excluded} == set()
+    assert store.answers.add(leaving).created
+    assert {image.id for image in store.images.all() if image.excluded} == {first.left}
+    assert store.images.get(first.left).excluded_reason == "stool"
+    assert [entry.action for entry in store.audit.log()] == ["exclude image"]
+    store.images.include(first.left, "lea")
+    assert not store.answers.add(leaving).created
+    assert {image.id for image in store.images.all() if image.excluded} == set(), (
+        "sent again, it does not undo what a lead decided since"
+    )
+
+
+def test_answers_that_arrive_together_take_their_images_out(
+    store: Store, pair_ids: list[int], say: Any
+) -> None:
+    new = [say.on(store, pair, "kt", Answer.CANNOT_JUDGE, id=f"x{pair}") for pair in pair_ids[:3]]
+    store.answers.add_all([replace(answer, exclude=(answer.left, answer.right)) for answer in new])
+    assert {image.id for image in store.images.all() if image.excluded} == {
+        id for answer in new for id in (answer.left, answer.right)
+    }
+    assert len(store.audit.log()) == 4, "pairs (0, 1), (1, 2), (2, 3) share images"
+    assert [pair.id for pair in store.pairs.all(open=True)] == [pair_ids[4]]
 
 
 def test_the_log_comes_in_pages(store: Store, pair_ids: list[int], say: Any) -> None:
@@ -98,30 +265,3 @@ def test_what_was_said_about_one_image(store: Store, pair_ids: list[int], say: A
     assert [c.id for c in store.answers.of_image(f"{2:032x}")] == ["x2"]
     assert [c.id for c in store.answers.of_image(f"{1:032x}")] == ["x0"]
     assert store.answers.of_image("nothing") == []
-
-
-def test_what_everybody_did(store: Store, pair_ids: list[int], say: Any) -> None:
-    said = [Answer.LEFT, Answer.EQUAL, Answer.CANNOT_JUDGE, Answer.RIGHT]
-    for k, answer in enumerate(said):
-        store.answers.add(
-            say.on(
-                store, pair_ids[k], "a", answer, id=f"x{k}", shown_at=100.0 * k, answered_at=100.0 * k + k + 1
-            )
-        )
-    store.answers.undo("x3", "a", id="u")
-    store.answers.add(say.on(store, pair_ids[0], "b", id="y", answered_at=7.0))
-    store.answers.add(say.on(store, pair_ids[0], "b", Answer.EQUAL, id="z", supersedes="y", answered_at=9.0))
-    a, b = store.answers.by_annotator()
-    assert (a.annotator, a.answers, a.equal, a.cannot_judge, a.undone) == ("a", 3, 1, 1, 1)
-    assert (a.first_at, a.last_at, a.seconds) == (1.0, 203.0, 2.5)  # the median of 1, 2, 3 and 4 s
-    assert (b.annotator, b.answers, b.equal, b.undone) == ("b", 1, 1, 1)
-    assert (b.first_at, b.last_at, b.seconds) == (9.0, 9.0, None)
-    assert (store.answers.count(), store.answers.count("a"), store.answers.count("nobody")) == (4, 3, 0)
-
-
-def test_a_repeated_question_has_its_own_answers(store: Store) -> None:
-    ids = store.pairs.add_all([NewPair(0, 1), NewPair(0, 1, repeat=1)])
-    a, b = f"{0:032x}", f"{1:032x}"
-    store.answers.add(NewComparison(ids[0], "kt", Answer.LEFT, a, b))
-    store.answers.add(NewComparison(ids[1], "kt", Answer.LEFT, b, a))
-    assert store.answers.arrays().labels.tolist() == [1.0, 0.0]
