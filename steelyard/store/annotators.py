@@ -1,4 +1,4 @@
-"""Annotators inside a running transaction: finding them, making them known, ending what let them in."""
+"""Annotators inside a running transaction: finding, adding and logging them out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["end_access", "ensure_annotators", "known_annotator"]
 
 
 def ensure_annotators(connection: Connection, database: Database, names: Iterable[str], at: float) -> None:
-    """Make names known that are not, with no way to log in."""
+    """Add the names that are new, without any way to log in."""
     for chunk in fields.chunks(sorted(names)):
         known = set(connection.execute(_KNOWN, {"names": chunk}).scalars())
         for name in chunk:
@@ -27,7 +27,7 @@ def ensure_annotators(connection: Connection, database: Database, names: Iterabl
 
 
 def end_access(connection: Connection, name: str, at: float, *, keep: str | None = None) -> None:
-    """End the sessions (but one) and tokens of somebody."""
+    """End somebody's sessions (but one) and tokens."""
     others = sa.delete(sessions).where(sessions.c.annotator == name)
     connection.execute(others if keep is None else others.where(sessions.c.token_hash != keep))
     valid = (api_tokens.c.annotator == name, api_tokens.c.revoked.is_(None))

@@ -83,7 +83,7 @@ class Answers:
         return recorded
 
     def _add_ordinary(self, new: Sequence[NewComparison], now: float | None) -> list[Recorded]:
-        """What nearly every answer is – the first about a pair that was handed out – in one round trip to PostgreSQL.
+        """Write ordinary answers, each the first about a pair that was handed out, in one round trip to PostgreSQL.
 
         Returns:
             The records; none, and nothing was written, when one of the answers is anything else.

@@ -1,4 +1,4 @@
-"""How many answers count. The number of all is asked in every request, so it is kept and counted on."""
+"""How many answers count. The total is asked for in every request, so it is kept and brought up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACE_ANSWERS = 50
 
 
 class Count:
-    """How many answers count, remembered from one question to the next."""
+    """The number of answers that count; the total is remembered."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -41,11 +41,10 @@ class Count:
         return answers
 
     def go_on(self, first: int, n: int) -> None:
-        """Rows from number `first` were written, `n` answers that supersede nothing."""
+        """Note that `n` answers, which supersede nothing, were written from number `first` on."""
         seq, answers = self._counted
-        if (
-            seq == first - 1 and self._db.settled
-        ):  # else somebody else wrote in between, and the next who asks reads on
+        # Otherwise somebody else wrote in between, and the next to ask reads on.
+        if seq == first - 1 and self._db.settled:
             self._counted = first + n - 1, answers + n
 
 

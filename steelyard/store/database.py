@@ -55,10 +55,10 @@ CONNECT_SECONDS = 10
 """How long PostgreSQL may take to answer a new connection."""
 
 RESTED_SECONDS = 1.0
-"""After how long a connection is asked whether it still is one."""
+"""A pooled connection that was idle for longer is tested before it is used."""
 
 CLOCK_SECONDS = 60.0
-"""How long the server's clock is believed to go with ours."""
+"""How often the server's clock is read."""
 
 # Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same.
 MIGRATION_LOCK = 0x57EE_1A4D_0001
@@ -161,7 +161,7 @@ def _rest(_: object, record: ConnectionPoolEntry) -> None:
 
 
 def _wake(engine: Engine, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
-    """Is it still a connection? The server may have been started anew meanwhile.
+    """Test a pooled connection: the server may have been restarted meanwhile.
 
     Asking costs a round trip. A server that went said so on the wire, where it can be seen without asking; only a
     connection that has rested may have lost its server without a word.
@@ -176,7 +176,7 @@ def _wake(engine: Engine, connection: Any, record: ConnectionPoolEntry, _: objec
 
 
 def _spoken_to(connection: Any) -> bool:
-    """Whether something came that nobody asked for: a farewell, or the end of the line."""
+    """Whether there is something to read that nobody asked for: the server says goodbye, or has hung up."""
     if connection.closed:
         return True
     with selectors.DefaultSelector() as selector:
@@ -258,11 +258,7 @@ class Database:
             yield connection
 
     def probe(self) -> None:
-        """Ask the database something and make sure that it could be written; nothing is.
-
-        Raises:
-            StoreError: it cannot be used now, and why.
-        """
+        """See `Store.probe`."""
         with self.reading() as connection:
             connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
             if not self.sqlite and connection.execute(sa.text("SELECT pg_is_in_recovery()")).scalar_one():
@@ -274,7 +270,7 @@ class Database:
                 raise UnavailableError("the disk of the database is full", place=self.url)
 
     def checkpoint(self) -> None:
-        """Bring SQLite's write-ahead log into its file, as far as nobody is in the way; nobody has to wait for it."""
+        """See `Store.checkpoint`."""
         if not self.sqlite:
             return
         with wrapped_errors(self.engine):
@@ -304,7 +300,7 @@ class Database:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
 
     def columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
-        """The result as one tuple a column, past SQLAlchemy's rows: for arrays of a hundred thousand entries."""
+        """The result as one tuple per column, bypassing SQLAlchemy's rows: for arrays of a hundred thousand entries."""
         result = connection.execute(query, values)
         names = len(result.keys())
         rows = result.cursor.fetchall() if result.cursor is not None else []
@@ -312,7 +308,7 @@ class Database:
         return list(zip(*rows, strict=True)) if rows else [()] * names
 
     def filled(self, connection: Connection, table: sa.Table, n: int) -> None:
-        """Let PostgreSQL look at a table after many rows came at once; its own look may be a minute away."""
+        """Have PostgreSQL analyse a table after a bulk insert; autovacuum may be a minute away."""
         if n >= 10_000 and not self.sqlite:
             connection.execute(sa.text(f"ANALYZE {table.name}"))
 

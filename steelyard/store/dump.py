@@ -67,7 +67,7 @@ def table_names(connection: Connection) -> list[str]:
 
 
 def table_rows(connection: Connection) -> Iterator[TableRows]:
-    """Every table of a study, those first that others point to. The connection has to see one moment throughout."""
+    """Every table of a study, referenced tables first. The connection must see one snapshot throughout."""
     for table in _tables(connection):
         if table.name in LEFT_OUT:
             continue

@@ -94,7 +94,7 @@ def _block(connection: Connection, log: str, after: int, upto: int | None) -> Se
 
 
 def parsed(detail: Any) -> Any:
-    """A document of the audit log from its text; one that is none has no encoding, so that its row counts as changed."""
+    """A document of the audit log. Text that is no JSON becomes something that has no encoding, so its row counts as changed."""
     try:
         return json.loads(detail)
     except (TypeError, ValueError):
@@ -102,7 +102,7 @@ def parsed(detail: Any) -> Any:
 
 
 class _Unreadable:
-    """Stands for a document that is none."""
+    """Stands for text that is no JSON."""
 
 
 def _selected(log: str) -> sa.Select[Any]:

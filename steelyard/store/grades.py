@@ -135,7 +135,7 @@ class Grades:
             return int(connection.execute(_LAST).scalar_one())
 
     def outstanding(self, annotator: str) -> list[int]:
-        """Rows that somebody was handed and has not graded, or graded and undone; those handed first come first."""
+        """Rows that were handed to somebody and have no grade (any more), oldest first."""
         with self._db.reading() as connection:
             return _outstanding(connection, annotator)
 

@@ -185,14 +185,14 @@ class Leaving:
             )
 
     def take_out(self, database: Database, ids: Sequence[str], by: str, reason: str, at: float) -> None:
-        """Exclude images, unless they are; the audit log says who did."""
+        """Exclude images that are not excluded yet; the audit log says by whom."""
         for id in ids:
             if not self._images[id].excluded:
                 values = {"excluded_at": at, "excluded_by": by, "excluded_reason": reason}
                 self._write(database, id, values, by, "exclude image", {"image": id, "reason": reason}, at)
 
     def put_back(self, database: Database, id: str, by: str, at: float) -> None:
-        """Include an image, unless it is."""
+        """Include an excluded image again."""
         if self._images[id].excluded:
             values = dict.fromkeys(("excluded_at", "excluded_by", "excluded_reason"))
             self._write(database, id, values, by, "include image", {"image": id}, at)

@@ -1,4 +1,4 @@
-"""Answers that come by a file: pairs, answers and the audit entry in one transaction, all of it or nothing."""
+"""Answers from a file: pairs, answers and the audit entry in one transaction, all or nothing."""
 
 from __future__ import annotations
 

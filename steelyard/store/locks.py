@@ -35,7 +35,7 @@ def lock_images(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
 
 
 def hold_images(connection: Connection, rows: Iterable[int]) -> dict[int, bool]:
-    """For each row whether the image is excluded; locked, so that it stays so until the commit.
+    """Whether the image of each row is excluded; locked, so that it stays so until the commit.
 
     Raises:
         UnknownRecordError: a row is no image of this study.
@@ -77,7 +77,7 @@ def lock_pairs(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
 
 
 def no_pair(id: int) -> UnknownRecordError:
-    """The error about a number that is no pair's."""
+    """The error for a number that no pair has."""
     return UnknownRecordError(f"no pair of this study has the number {id}")
 
 

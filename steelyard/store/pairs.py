@@ -93,7 +93,7 @@ class Pairs:
         )
 
     def open_count(self) -> int:
-        """How many pairs still want an answer of somebody."""
+        """How many pairs still need answers."""
         with self._db.reading() as connection:
             return int(
                 connection.execute(
@@ -189,7 +189,7 @@ def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair]
 
 
 def settle(connection: Connection, ids: Sequence[int]) -> None:
-    """Let `answers` and `open` of pairs follow from the log and from what is excluded; their locks are held."""
+    """Work out `answers` and `open` of pairs from the log and from what is excluded; their locks are held."""
     for chunk in fields.chunks(sorted(set(ids))):
         connection.execute(_SETTLE, {"ids": chunk})
 
@@ -219,7 +219,7 @@ def _key(value: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _ids(connection: Connection, values: Sequence[dict[str, Any]]) -> dict[tuple[int, int, int], int]:
-    """Ids of the given pairs as far as they are there."""
+    """Ids of those of the given pairs that are there."""
     wanted = {_key(value) for value in values}
     found: dict[tuple[int, int, int], int] = {}
     query = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.repeat)

@@ -29,11 +29,11 @@ __all__ = ["People"]
 
 
 AGAIN_SECONDS = 120.0
-"""How long the browser that used a link up may come again because the reply was lost."""
+"""How long the browser that used up a link may come again, in case the reply was lost."""
 
 
 class _Unset:
-    """Nothing given – which None is not, as it takes a password or link away."""
+    """Stands for an argument that was not given; None takes a password or link away."""
 
 
 UNSET = _Unset()
@@ -166,7 +166,7 @@ class People:
         )
 
     def set_password(self, name: str, password_hash: str, *, keep: str | None = None) -> Annotator:
-        """Give somebody another password. Whatever else let them in ends: sessions, the link, tokens.
+        """Give somebody another password; their sessions, link and tokens end.
 
         Args:
             name: whose.
@@ -195,7 +195,7 @@ class People:
             connection.execute(sa.update(annotators).where(*same).values(password_hash=new))
 
     def set_subject(self, name: str, subject: str) -> Annotator:
-        """Note who somebody is for the provider of sign-ons, if nothing is noted yet.
+        """Note the subject under which the provider of sign-ons knows somebody, unless one is noted.
 
         Raises:
             UnknownRecordError: nobody has this name.
@@ -212,7 +212,7 @@ class People:
             return found
 
     def find_by_subject(self, subject: str) -> Annotator | None:
-        """Who this is for the provider of sign-ons, active or not; None for nobody."""
+        """Whoever has this subject at the provider of sign-ons, active or not, or None."""
         with self._db.reading() as connection:
             query = sa.select(annotators).where(annotators.c.subject == subject)
             row = connection.execute(query).mappings().one_or_none()
@@ -266,7 +266,7 @@ class People:
 
 
 def _used(link_hash: str, annotator: Annotator) -> str:
-    """What is noted when somebody uses a link up; another password makes it another note."""
+    """What is noted when somebody uses up a link; it changes with the password."""
     password = hashlib.sha256((annotator.password_hash or "").encode()).hexdigest()
     return f"use link {link_hash} {password}"
 

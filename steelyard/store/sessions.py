@@ -156,7 +156,7 @@ class Tokens:
             return [ApiToken(**row) for row in connection.execute(query).mappings()]
 
     def renew(self, id: int, token_hash: str) -> ApiToken:
-        """Give a token another secret; the one before is worthless.
+        """Give a token a new secret; the old one stops working.
 
         Raises:
             UnknownRecordError: no token has this number.
@@ -171,7 +171,7 @@ class Tokens:
             return ApiToken(**row)
 
     def revoke(self, id: int, *, now: float | None = None) -> None:
-        """Make a token worthless for ever.
+        """Revoke a token for good.
 
         Raises:
             UnknownRecordError: no token has this number.
@@ -234,7 +234,7 @@ class Handshakes:
             )
 
     def end(self, state_hash: str, browser_hash: str, *, now: float | None = None) -> Handshake | None:
-        """What was remembered, once: whoever brings the same state again gets None."""
+        """What was remembered, once; the same state a second time gets None."""
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
             mine = (handshakes.c.state_hash == state_hash, handshakes.c.browser_hash == browser_hash)

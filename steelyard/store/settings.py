@@ -26,7 +26,7 @@ class Settings:
         return default if row is None else row[0]
 
     def keep(self, key: str, value: Any) -> Any:
-        """The value of a setting, which becomes `value` if it has none; of several that come at once one is kept."""
+        """The value of a setting, set to `value` if it has none; of several callers at once, one wins."""
         values = {
             "key": fields.name(key, "a setting's key"),
             "value": fields.document(value, f"setting {key!r}"),

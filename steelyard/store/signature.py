@@ -134,7 +134,7 @@ def signed_heads(connection: Connection) -> list[Head]:
 
 
 def unfounded(connection: Connection) -> list[str]:
-    """Signatures that name what is not there, in sentences: a model that is gone, or no signature at all."""
+    """What is wrong with signatures, in sentences: one names a model that is gone, or is no signature at all."""
     found = []
     known = set(connection.execute(sa.select(models.c.fingerprint)).scalars())
     for entry in _entries(connection):

@@ -122,11 +122,11 @@ class Store:
         return change(self.database, id, actor, what, now)
 
     def change_made(self, id: str | None, actor: str, what: str) -> float | None:
-        """When a change was made, or None; for one that takes too long to be a transaction. Errors as in `change`."""
+        """When a change was made, or None: for one that takes too long for a transaction. Errors as in `change`."""
         return change_made(self.database, id, actor, what)
 
     def probe(self) -> None:
-        """Ask the database something and make sure that it could be written; nothing is.
+        """Check that the database answers and could be written to; nothing is written.
 
         Raises:
             StoreError: it cannot be used now, and why.
@@ -134,7 +134,7 @@ class Store:
         self.database.probe()
 
     def checkpoint(self) -> None:
-        """Bring SQLite's write-ahead log into its file, as far as nobody is in the way; nobody has to wait for it."""
+        """Copy SQLite's write-ahead log into its file, as far as that makes nobody wait."""
         self.database.checkpoint()
 
     def close(self) -> None:

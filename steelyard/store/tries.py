@@ -88,7 +88,7 @@ class Tries:
             return Try(int(connection.execute(insert).scalar_one()))
 
     def give_back(self, id: int) -> None:
-        """Forget a try that was none: the server was too busy to look at the password."""
+        """Forget a try that did not happen: the server was too busy to check the password."""
         with self._db.writing() as connection:
             connection.execute(sa.delete(attempts).where(attempts.c.id == id))
 
