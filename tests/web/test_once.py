@@ -31,7 +31,7 @@ NAMES = iter(str(uuid.UUID(int=k)) for k in range(1, 10**6))
 @pytest.fixture
 def prepared(make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A study with something to answer, grade, undo, exclude and revoke; nobody puts new pairs up meanwhile."""
-    monkeypatch.setattr(Asker, "choose", lambda self: 0)
+    monkeypatch.setattr(Asker, "top_up", lambda self: 0)
     study = make_study("prepared")
     store = study.store
     store.settings.keep("image key", "5e" * 32)
