@@ -27,6 +27,12 @@ _GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels"
 _RANKER = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
 # Inputs are computed once for all methods.
 _INPUTS = ("backbone", "trained_stages", "image_size")
+# Settings of a ranker that an experiment has its own way for.
+_OUR_OWN = {
+    "multitask": "grades are learnt in a fit of their own; use --classify",
+    "validation_share": "the validation part of each fold stops training early",
+    "log": "cells are computed side by side and keep no log of training",
+}
 
 Percentage = Annotated[float, Field(gt=0, le=100), Expect("a percentage above 0, up to 100")]
 
@@ -118,6 +124,11 @@ class ExperimentConfig(Section):
             ConfigError: an unknown key, a key of the other kind, or a bad value.
         """
         wanted = {**self.ranker, **changes}
+        for key in wanted:
+            if key in _OUR_OWN:
+                raise ConfigError(
+                    f"'ranker.{key}' has no effect in an experiment: {_OUR_OWN[key]}; leave it out"
+                )
         config = ranker_preset(self.preset)
         if self.features:  # rows are given, whatever the preset would have made of pictures
             stages = {"trained_stages": 0} if config.kind == "network" else {}
