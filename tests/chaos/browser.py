@@ -59,9 +59,12 @@ class Browser(threading.Thread):
                     self._sit_down(playwright)
             except (Error, Away, OSError, AssertionError) as error:
                 # Killed, or the server is away: sit down again.
-                self.interruptions[str(error).strip().partition("\n")[0][:120]] += 1
-                self.halt.wait(0.3)
+                self._interrupted(error)
         self.journal.close()
+
+    def _interrupted(self, error: Exception) -> None:
+        self.interruptions[str(error).strip().partition("\n")[0][:120]] += 1
+        self.halt.wait(0.3)
 
     def kill(self) -> bool:
         """kill -9 of every process of the browser; False where none runs."""
@@ -95,10 +98,20 @@ class Browser(threading.Thread):
                 context.close()
 
     def _enter(self, page: Any) -> None:
-        page.goto(f"{self.url}/compare")
-        if "/login" in page.url:
-            page.goto(f"{self.url}/login#link={link_for(self.admin, self.name)}")
-            page.wait_for_url("**/compare")
+        """Open the page. A server that cannot be reached is tried again, as a person does, with the same browser."""
+        from playwright.sync_api import Error
+
+        while True:
+            try:
+                page.goto(f"{self.url}/compare")
+                if "/login" in page.url:
+                    page.goto(f"{self.url}/login#link={link_for(self.admin, self.name)}")
+                    page.wait_for_url("**/compare")
+                return
+            except Error as error:
+                if "net::ERR_" not in str(error) or self.halt.is_set():
+                    raise
+                self._interrupted(error)
 
     def _answer(self, page: Any) -> None:
         from playwright.sync_api import TimeoutError as NothingYet

@@ -21,6 +21,7 @@ from steelyard.store.evidence import continued
 from steelyard.store.records import Leased, NewImage, NewPair
 from steelyard.store.schema import comparisons, pair_leases
 from steelyard.store.store import Store
+from tests.waiting import until
 
 from .conftest import image_id
 
@@ -216,11 +217,12 @@ def wait_for_a_waiter(store: Store, what: str) -> None:
     waiting = sa.text(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = :what"
     )
-    while True:
+
+    def there() -> bool:
         with store.database.reading() as reader:
-            if reader.execute(waiting, {"what": what}).scalar_one():
-                return
-        time.sleep(0.01)
+            return bool(reader.execute(waiting, {"what": what}).scalar_one())
+
+    until(there, "a connection that waits")
 
 
 @pytest.mark.postgres
