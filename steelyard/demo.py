@@ -193,6 +193,7 @@ def run_demo(
     """
     from steelyard.annotators import NoisyAnnotator
     from steelyard.images.synthetic import draw
+    from steelyard.loop.policy import Policy
     from steelyard.ranker.features import extract
 
     if images < 40:
@@ -216,17 +217,18 @@ def run_demo(
             progress=lambda done, total, text: tell(done, total, "features of unseen patients"),
         )  # fmt: skip
         race = _Race(features, unseen, test, annotator, ranker, seed)
-        answers = np.unique(np.round(ask.round_share * images * np.arange(1, _ROUNDS + 1)).astype(np.int64))
-        rounds = {"mode": "rounds", "random_share": 0.0}
+        rounds = {"mode": "rounds", "random_share": 0.0, "start_share": ask.round_share}
         ways = {
             "well": study.config.with_changes(ask=rounds).ask,
             "random": study.config.with_changes(ask={**rounds, "start": "random", "strategy": "random"}).ask,
         }
+        schedule = Policy(ways["well"], images).schedule
+        answers = np.array([schedule.total(number) for number in range(_ROUNDS)])
         found: dict[str, list[Floats]] = {way: [] for way in ways}
         for run in range(runs):
             for k, (way, curves) in enumerate(found.items()):
                 tell(2 * run + k, 2 * runs, "asking and training")
-                curves.append(race.run(answers, ways[way], run))
+                curves.append(race.run(_ROUNDS, ways[way], run))
         tell(2 * runs, 2 * runs, "asking and training")
         _play(study, annotator)
     well, random = (np.stack(curves) for curves in found.values())
@@ -247,41 +249,32 @@ class _Race:
         seed: int,
     ) -> None:
         from steelyard.evaluate.accuracy import overall_pairs
-        from steelyard.ranker.reduction import Reduction
+        from steelyard.ranker.learner import Learner
 
-        self.reduction = Reduction.fit(
-            features, components=ranker.components, whitening=ranker.whitening, kernel=ranker.kernel
-        )
-        self.features, self.rows = features, self.reduction.transform(features)
-        self.unseen, self.grades = self.reduction.transform(unseen), test.grades
+        pool = np.arange(len(features))
+        self.learner = Learner(ranker, np.concatenate([features, unseen]), pool=pool)
+        self.features, self.unseen = features, len(features) + np.arange(len(unseen))
+        self.grades = test.grades
         self.pairs = overall_pairs(test.grades, at_least=4000, rng=np.random.default_rng([seed, 0]))
-        self.annotator, self.ranker, self.seed = annotator, ranker, seed
+        self.annotator, self.seed = annotator, seed
 
-    def run(self, answers: NDArray[np.int64], ask: AskConfig, run: int) -> Floats:
-        """Accuracy after each number of answers, shape (K,), asked in this way."""
+    def run(self, rounds: int, ask: AskConfig, run: int) -> Floats:
+        """Accuracy after each round, shape (K,), asked in this way."""
         from steelyard.evaluate.accuracy import correct
-        from steelyard.loop.chance import Chance, Purpose
-        from steelyard.loop.choose import next_pairs
+        from steelyard.loop.chance import Chance
         from steelyard.loop.policy import Policy
-        from steelyard.loop.state import State
-        from steelyard.ranker.convex import ConvexHead
+        from steelyard.loop.trial import Trial
 
-        policy = Policy(ask, len(self.rows))
-        state, chance = State(len(self.rows)), Chance(self.seed, fold=run)
-        pairs, labels = np.empty((0, 2), np.int64), np.empty(0)
+        policy = Policy(ask, len(self.features))
+        trial = Trial(
+            policy, Chance(self.seed, fold=run), self.learner, self.annotator, lambda: self.features
+        )
         found = []
-        for round, total in enumerate(answers.tolist()):
-            chosen = next_pairs(
-                state, total - len(pairs), policy=policy, chance=chance, features=lambda: (self.features, np.empty(0, np.int64))
-            ).pairs  # fmt: skip
-            state.put_up(chosen)
-            pairs = np.concatenate([pairs, chosen])
-            labels = np.append(labels, self.annotator.answer(chosen, chance.rng(Purpose.ANSWERS, round)))
-            head = ConvexHead.fit(
-                self.features, pairs, labels, reduction=self.reduction, rows=self.rows, ties=self.ranker.ties
-            )
-            state.believe(head.posterior(rows=self.rows))
-            scores = head.posterior(rows=self.unseen).mean
+        for number in range(rounds):
+            trial.answer(trial.choose(number))
+            ranker = trial.learn()
+            trial.believe(self.learner.posterior(ranker, rows=trial.pool))
+            scores = self.learner.posterior(ranker, rows=self.unseen).mean
             found.append(float(correct(scores, self.grades, self.pairs).mean()))
         return np.array(found)
 

@@ -13,7 +13,7 @@ import steelyard as sy
 from steelyard.errors import ImageError, StudyError
 from steelyard.report import write_report
 from steelyard.study import Study
-from steelyard.study.belief import load_absent
+from steelyard.study.models import load_absent
 from steelyard.web.ranking import Rankings
 from steelyard.web.trainer import run_worker
 

@@ -22,12 +22,11 @@ from steelyard.evaluate.classification import classification
 from steelyard.experiment.config import ExperimentConfig, Method, parse_method
 from steelyard.experiment.conventional import classify_conventionally
 from steelyard.experiment.data import ExperimentData
-from steelyard.experiment.learner import make_learner
 from steelyard.loop.chance import Chance, Purpose
-from steelyard.loop.choose import next_pairs
 from steelyard.loop.policy import Policy
-from steelyard.loop.state import State
+from steelyard.loop.trial import Trial
 from steelyard.pairs import PairSet, form_pairs
+from steelyard.ranker.learner import Learner
 from steelyard.ranker.posterior import Posterior
 from steelyard.splits import Split, check_split
 
@@ -92,11 +91,11 @@ def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> Cell
     )
     if method.name == "conventional":
         return _conventional(cell, method, data, split, test, config)
-    return _Loop(cell, method, data, split, test, config).run()
+    return _Measured(cell, method, data, split, test, config).run()
 
 
-class _Loop:
-    """Ask, answer, train, measure; once, or once a round."""
+class _Measured:
+    """A trial of the loop, measured once, or once a round."""
 
     def __init__(
         self,
@@ -115,94 +114,74 @@ class _Loop:
             test,
             config,
         )
-        self.ranker = config.ranker_config(**method.ranker)
-        watched = form_pairs(
-            split.validation, taken=PairSet(len(data)), rng=cell.chance.rng(Purpose.VALIDATION)
-        )
-        said = config.make_annotator(data.grades).answer(watched, cell.chance.rng(Purpose.VALIDATION, 1))
-        self.validation = (watched[~np.isnan(said)], said[~np.isnan(said)])
-        self.annotator = config.make_annotator(data.grades)  # one person for the whole cell, who may tire
-        self.policy = Policy(_ask(method, config), len(split.train))
-        self.state = State(
-            len(split.train)
-        )  # strategies count pool rows 0 … P−1 and cannot even name a test image
-        self.pairs: Pairs = np.empty((0, 2), dtype=np.int64)  # catalog rows
-        self.answers: Floats = np.empty(0)
-        self.learnt = np.empty(0, dtype=bool)
+        chance = cell.chance
+        watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=chance.rng(Purpose.VALIDATION))
+        said = config.make_annotator(data.grades).answer(watched, chance.rng(Purpose.VALIDATION, 1))
+        learner = Learner(
+            config.ranker_config(**method.ranker), data.inputs, pool=split.train, seed=chance.weights(),
+            validation=(watched[~np.isnan(said)], said[~np.isnan(said)]),
+        )  # fmt: skip
+        self.trial = Trial(
+            Policy(_ask(method, config), len(split.train)), chance, learner,
+            config.make_annotator(data.grades),  # one person for the whole cell, who may tire
+            lambda: data.flat()[split.train], method.options,
+        )  # fmt: skip
         self.result = CellResult()
 
     def run(self) -> CellResult:
-        learner = make_learner(
-            self.data, self.split, self.ranker, self.validation, self.cell.chance.weights()
-        )
-        pool = self.policy.images
+        trial, pool = self.trial, len(self.split.train)
         for number in range(self.method.rounds + 1):
             clock = time.perf_counter()
-            chosen = self._next(number)
+            chosen = self._every_image() if self.method.name == "all" else trial.choose(number)
             select_s = time.perf_counter() - clock
-            self._ask(chosen, number)
+            check_leaks(self.split.train[chosen], self.split)
+            pairs, said = trial.answer(chosen)
+            self.result.asked.append(
+                {"round": number, "first": pairs[:, 0].copy(), "second": pairs[:, 1].copy(), "answer": said}
+            )
             clock = time.perf_counter()
-            learner.fit(self.pairs[self.learnt], self.answers[self.learnt])
+            ranker = trial.learn()
             train_s = time.perf_counter() - clock
             clock = time.perf_counter()
-            everything = learner.posterior(np.concatenate([self.split.train, self.split.test]))
+            everything = trial.learner.posterior(
+                ranker, rows=np.concatenate([self.split.train, self.split.test])
+            )
             everything.mean, everything.variance  # noqa: B018 - computed here, shared by the two parts
-            self.state.believe(everything.rows(np.arange(pool)))
+            trial.believe(everything.rows(np.arange(pool)))
             tested = everything.rows(np.arange(pool, len(everything)))
             times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
             self._measure(number, tested, times)
-        if self.config.classify or (self.config.classify is None and self.ranker.kind == "convex"):
-            learner.fit(self.pairs[self.learnt], self.answers[self.learnt], self._known_grades())
-            predicted = learner.posterior(self.split.test).mean
+        if self.config.classify or (self.config.classify is None and trial.learner.learns_reserved):
+            ranker = trial.learn(self._known_grades())
+            predicted = trial.learner.posterior(ranker, rows=self.split.test).mean
             # "rounding to the nearest grade, clipped to the valid grades"; half goes up
             grades = np.clip(np.floor(predicted + 0.5), 0, len(self.data.grade_names) - 1).astype(np.int64)
             self.result.grading = _grading(self.cell, self.data.grades[self.split.test], grades)
         return self.result
 
-    def _next(self, number: int) -> Pairs:
-        """Pool pairs of a round."""
-        if self.method.name == "all":
-            every = np.arange(self.policy.images)
-            return form_pairs(every, taken=self.state.taken, rng=self.cell.chance.choice(0))
-        return next_pairs(
-            self.state,
-            self.policy.schedule.total(number) - len(self.pairs),
-            policy=self.policy,
-            chance=self.cell.chance,
-            features=lambda: (self.data.flat()[self.split.train], np.empty(0, dtype=np.int64)),
-            options=self.method.options if number else None,
-        ).pairs
-
-    def _ask(self, chosen: Pairs, number: int) -> None:
-        self.state.put_up(chosen)
-        pairs = self.split.train[chosen]
-        check_leaks(pairs, self.split)
-        said = self.annotator.answer(pairs, self.cell.chance.rng(Purpose.ANSWERS, number))
-        judged = ~np.isnan(said)  # a pair that cannot be judged costs an answer and teaches nothing
-        self.learnt = np.concatenate([self.learnt, judged])
-        self.pairs, self.answers = np.concatenate([self.pairs, pairs]), np.concatenate([self.answers, said])
-        self.result.asked.append(
-            {"round": number, "first": pairs[:, 0].copy(), "second": pairs[:, 1].copy(), "answer": said}
-        )
+    def _every_image(self) -> Pairs:
+        """As many pairs as the pool has images, each image in one or more."""
+        state = self.trial.state
+        return form_pairs(np.arange(state.taken.size), taken=state.taken, rng=self.cell.chance.choice(0))
 
     def _known_grades(self) -> Floats:
         """Grades of the images in the asked pairs (P6), NaN elsewhere."""
         grades = np.full(len(self.data), np.nan)
-        rows = np.unique(self.pairs)
+        rows = np.unique(self.trial.pairs)
         grades[rows] = self.data.grades[rows]
         return grades
 
     def _measure(self, number: int, tested: Posterior, times: dict[str, float]) -> None:
-        split, data, pool = self.split, self.data, self.state.posterior
+        split, data, pool, asked = self.split, self.data, self.trial.state.posterior, self.trial.pairs
         assert pool is not None
         found = accuracy(tested.mean, data.grades[split.test], self.test)
         self.result.rows.append(
             _row(
                 self.cell,
                 number,
-                len(self.pairs),
-                len(np.unique(self.pairs)),
-                len(self.pairs) / self.policy.images,
+                len(asked),
+                len(np.unique(asked)),
+                len(asked) / len(split.train),
                 found,
             )
             | times

@@ -23,7 +23,7 @@ from steelyard.store.opening import known_revisions
 from steelyard.store.records import Model
 from steelyard.store.schema import REVISION
 from steelyard.store.store import Store
-from steelyard.study.belief import load_posterior
+from steelyard.study.models import load_posterior
 from steelyard.study.study import store_url
 
 __all__ = ["Finding", "check_study", "noted_heads"]

@@ -8,23 +8,29 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.config import RankerConfig, StudyConfig
+from steelyard import __version__
 from steelyard.errors import RankerError, StudyError
-from steelyard.files import sync_folder, sync_tree
+from steelyard.loop.learn import fit, starting_point, teaching
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
+from steelyard.ranker.learner import Learner
 from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
-from steelyard.store.store import Store
-from steelyard.study.belief import load_absent, save_posterior
-from steelyard.study.inputs import Inputs
+from steelyard.study.lease import LeaseLost, TrainerLease
+from steelyard.study.models import load_absent, save_posterior
+from steelyard.study.publishing import publish, sweep, working_folder
+
+if TYPE_CHECKING:
+    from steelyard.study.study import Study
 
 __all__ = ["TrainedModel", "answers_about", "estimate", "learn"]
 
@@ -54,114 +60,122 @@ class TrainedModel:
     note: str = ""
 
 
-def learn(
-    study: Path,
-    *,
-    config: StudyConfig,
-    store: Store,
-    inputs: Callable[[Progress | None], Inputs],
-    grades: Callable[[], NDArray[np.int64]],
-    fingerprint: Callable[[], str],
-    progress: Progress | None,
-    trainer: str | None,
-) -> TrainedModel:
+def learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedModel:
     """Train on all answers so far and make it the newest model.
 
     Args:
-        study: its folder.
-        config: what it is set to.
-        store: what people answered.
-        inputs: computes what the ranker sees of each image, as far as it can be read.
-        grades: tells the known grades, −1 where unknown; asked for multi-task learning only.
-        fingerprint: of the catalog.
+        study: what to learn.
+        lease: the trainer's, held.
         progress: told how far it is.
-        trainer: name under which the trainer's lease is held; the model is refused if it was lost meanwhile.
 
     Raises:
-        StudyError: nobody has answered yet.
+        StudyError: nobody has answered yet, or the model cannot be written.
+        LeaseLost: somebody else trains now.
     """
-    from steelyard.ranker.model import fit_ranker
+    try:
+        return _learn(study, lease, progress)
+    except OSError as error:  # a full disk, most of the time
+        raise StudyError(
+            f"the model could not be written ({error.strerror or error}); make room on the disk and train again"
+        ) from error
 
+
+def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedModel:
+    store, config = study.store, study.config
     started = time.monotonic()
-    seen = inputs(progress)
+    seen = study.seen(progress)
     excluded = store.images.excluded_rows()
-    left_out = np.union1d(seen.absent, excluded)
+    left_out = np.union1d(seen.absent, excluded).astype(np.int64)
     answers = answers_about(store.answers.arrays(), left_out)
-    keep = ~np.isnan(answers.labels)
-    if not _teaches_reserved(config.ranker):
-        keep &= ~answers.reserved
-    if not keep.any():
+    models, grades_seq = store.models.all(), store.grades.last_seq()
+    learner = Learner(
+        config.ranker, seen.rows, seed=study.chance.weights(),
+        pool=np.setdiff1d(np.arange(len(seen.rows)), left_out) if len(left_out) else None,
+    )  # fmt: skip
+    count = int(teaching(answers.labels, answers.reserved, learns_reserved=learner.learns_reserved).sum())
+    if not count:
         raise StudyError(
             "there are no answers to learn from yet; answer some pairs (steelyard serve) or import some"
         )
-    models = store.models.all()
-    number = len(models)
-    folder = study / "models" / f"round-{number:03d}"
-    working = folder.with_name(folder.name + ".new")
-    rows = seen.rows
-    marks = _marks(grades(), left_out) if config.ranker.multitask else None
-    ranker = fit_ranker(
-        rows, answers.pairs[keep], answers.labels[keep],
-        config=config.ranker, seed=config.seed, grades=marks,
-        start=_start_weights(study, store, config.ranker), folder=working, progress=progress,
-        use=np.setdiff1d(np.arange(len(rows)), left_out) if len(left_out) else None,
+    marks = _marks(study.known_grades(), left_out) if config.ranker.multitask else None
+    start = starting_point(learner, [partial(load_ranker, study.folder / model.path) for model in models])
+    fingerprint = checkpoint.fingerprint_of(
+        answers.pairs, answers.labels, answers.reserved, marks, left_out, config.to_dict()["ranker"], config.seed, __version__
     )  # fmt: skip
-    posterior = ranker.posterior(rows, progress=progress)
-    ranker.save(working)
-    save_posterior(working, posterior, seen.absent)
-    accuracy = estimate(posterior, answers, config.ranker)
-    metrics = {
-        **ranker.metrics,
-        "answers": int(keep.sum()),
-        "seconds": round(time.monotonic() - started, 3),
-        **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
-        **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
-        **({"random": alone} if (alone := _random_alone(posterior, answers, config.ranker)) else {}),
-    }
-    (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
-    if folder.exists():  # left by a trainer that died between here and the announcement below
-        shutil.rmtree(folder)
-    sync_tree(working)  # a model that is announced is on disk
-    working.rename(folder)
-    sync_folder(folder.parent)
-    store.models.add(
-        NewModel(
-            number, str(folder.relative_to(study)), fingerprint(), answers.last_seq, store.grades.last_seq(), metrics,
+
+    def fit_in(folder: Path) -> Ranker:
+        return fit(
+            learner, answers.pairs, answers.labels, reserved=answers.reserved, grades=marks, start=start,
+            folder=folder, progress=progress,
+        )  # fmt: skip
+
+    working = working_folder(study.folder, fingerprint)
+    try:
+        sweep(study.folder, working, store, lease)
+        ranker = _resumed(fit_in, working)
+        posterior = learner.posterior(ranker, progress=progress)
+        ranker.save(working)
+        save_posterior(working, posterior, seen.absent)
+        accuracy = estimate(posterior, answers, learns_reserved=ranker.learns_reserved)
+        alone = _random_alone(posterior, answers) if ranker.learns_reserved and marks is None else []
+        metrics = {
+            **ranker.metrics,
+            "answers": count,
+            "seconds": round(time.monotonic() - started, 3),
+            **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+            **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
+            **({"random": alone} if alone else {}),
+        }
+        (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
+        number = models[-1].round + 1 if models else 0
+        new = NewModel(
+            number, "", study.catalog.fingerprint(), answers.last_seq, grades_seq, metrics,
             config.with_changes(store="").to_dict(),  # the address of the database may hold a password
-        ),
-        trainer=trainer,
-    )  # fmt: skip
+        )  # fmt: skip
+        folder = publish(study.folder, working, new, store, lease)
+    except LeaseLost:
+        shutil.rmtree(working, ignore_errors=True)  # ours alone: whoever took over trains under another name
+        raise
     for model in store.models.all()[:-_KEPT_POSTERIORS]:
-        (study / model.path / "rows.npy").unlink(missing_ok=True)
+        (study.folder / model.path / "rows.npy").unlink(missing_ok=True)
     # Whoever excluded an image need not be told that it cannot be read.
-    before = load_absent(study / models[-1].path) if models else seen.absent[:0]
+    before = load_absent(study.folder / models[-1].path) if models else seen.absent[:0]
     note = _note(np.setdiff1d(before, excluded), np.setdiff1d(seen.absent, excluded))
     unreadable = tuple(
         reason for row, reason in zip(seen.absent, seen.reasons, strict=True) if row not in excluded
     )
-    return TrainedModel(number, folder, int(keep.sum()), metrics, unreadable, note)
+    return TrainedModel(number, folder, count, metrics, unreadable, note)
+
+
+def _resumed(fit_in: Callable[[Path], Ranker], working: Path) -> Ranker:
+    """Fit from the checkpoint in the folder, if there is one and it is of any use."""
+    if not checkpoint.exists(working):
+        return fit_in(working)
+    try:
+        return fit_in(working)
+    except RankerError as error:
+        log.warning("%s – what a killed training left is of no use; training from the start", error)
+        shutil.rmtree(working)
+        working.mkdir()
+        return fit_in(working)
 
 
 def estimate(
-    posterior: Posterior, answers: AnswerArrays, config: RankerConfig
+    posterior: Posterior, answers: AnswerArrays, *, learns_reserved: bool
 ) -> tuple[float, float, float, int]:
     """Accuracy on the pairs held back, its interval, and how many they are."""
     reserved = answers.reserved & ~np.isnan(answers.labels)
     pairs, labels = answers.pairs[reserved], answers.labels[reserved]
-    if _teaches_reserved(config) and posterior.kind == "laplace":
+    if learns_reserved and posterior.kind == "laplace":
         return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
     return estimate_accuracy(posterior.difference(pairs)[0], labels)
 
 
-def _random_alone(
-    posterior: Posterior, answers: AnswerArrays, config: RankerConfig
-) -> list[tuple[int, float, float, float]]:
+def _random_alone(posterior: Posterior, answers: AnswerArrays) -> list[tuple[int, float, float, float]]:
     """What random choice would have given: (answers, accuracy, low, high) from the pairs held back alone.
 
-    Only a convex head is fitted in no time, and only one without grades learns from answers alone.
+    Only a convex ranker is fitted in no time, and only one without grades learns from answers alone.
     """
-    if config.kind != "convex" or config.multitask:
-        return []
     drawn = answers.reserved & ~np.isnan(answers.labels)
     return random_curve(
         posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
@@ -203,24 +217,6 @@ def _note(before: NDArray[np.int64], now: NDArray[np.int64]) -> str:
 
 def _images(n: int) -> str:
     return "image" if n == 1 else "images"
-
-
-def _teaches_reserved(config: RankerConfig) -> bool:
-    return config.kind == "convex"
-
-
-def _start_weights(study: Path, store: Store, config: RankerConfig) -> Path | None:
-    models = store.models.all()
-    if config.kind == "convex" or not models or config.warm_start == "scratch":
-        return None
-    wanted = models if config.warm_start == "round0" else models[::-1]
-    for model in wanted:
-        try:
-            checkpoint.load(study / model.path)
-            return study / model.path
-        except RankerError as error:  # damaged, or in no backup; another start is better than no training
-            log.warning("%s – the next model starts from another one", error)
-    return None
 
 
 def _marks(grades: NDArray[np.int64], left_out: NDArray[np.int64]) -> NDArray[np.float64]:

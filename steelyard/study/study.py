@@ -30,9 +30,11 @@ from steelyard.progress import Progress
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
 from steelyard.store.store import Store
-from steelyard.study.belief import Belief, load_absent, usable_model
+from steelyard.study.belief import Belief
 from steelyard.study.inputs import InputReader, Inputs
 from steelyard.study.learning import TrainedModel, answers_about, estimate, learn
+from steelyard.study.lease import LeaseLost, TrainerLease
+from steelyard.study.models import load_absent, usable_model
 from steelyard.study.questions import Questions
 from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
 
@@ -330,25 +332,35 @@ class Study:
 
     # ------------------------------------------------------------------ learn
 
-    def fit(self, *, progress: Progress | None = None, trainer: str | None = None) -> TrainedModel:
+    def fit(self, *, progress: Progress | None = None, lease: TrainerLease | None = None) -> TrainedModel:
         """Train on all answers so far and make it the newest model.
 
         Args:
             progress: told how far it is.
-            trainer: name under which the trainer's lease is held; the model is refused if it was lost meanwhile.
+            lease: the trainer's, held already; None takes it, waiting a minute for whoever trains now.
 
         Raises:
-            StudyError: nobody has answered yet, or the model cannot be written; the one before it stays the newest.
+            StudyError: nobody has answered yet, somebody else trains, or the model cannot be written; the one before it stays
+                the newest.
         """
+        if lease is not None:
+            return learn(self, lease, progress or lease.progress)
+        own = TrainerLease(self.store)
+        own.wait(progress=progress)
+
+        def tell(done: int, total: int, text: str) -> None:
+            own.progress(done, total, text)
+            if progress is not None:
+                progress(done, total, text)
+
         try:
-            return learn(
-                self.folder, config=self.config, store=self.store, inputs=self.seen, grades=self.known_grades,
-                fingerprint=self.catalog.fingerprint, progress=progress, trainer=trainer,
-            )  # fmt: skip
-        except OSError as error:  # a full disk, most of the time
+            with own.working("fit"):
+                return learn(self, own, tell)
+        except LeaseLost:
             raise StudyError(
-                f"the model could not be written ({error.strerror or error}); make room on the disk and train again"
-            ) from error
+                "another trainer took over, because this one gave no sign of life; see whose model is newest with: "
+                f"steelyard status {self.folder}"
+            ) from None
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
         """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3).
@@ -462,7 +474,7 @@ class Study:
             estimate(
                 self._newest_posterior(),
                 answers_about(answers, self._out(self._absent())),
-                self.config.ranker,
+                learns_reserved=self.config.ranker.head == "convex",
             )
             if models
             else (np.nan, np.nan, np.nan, 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
-from steelyard.study.belief import load_absent, load_posterior, usable_model
+from steelyard.study.models import load_absent, load_posterior, usable_model
 
 __all__ = ["Filter", "Ranking", "Rankings", "density"]
 

@@ -9,36 +9,28 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
-from typing import Any
 
 from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
+from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.web import logs
 from steelyard.web.priority import step_back
 
 __all__ = ["TrainerProcess", "pending_work", "run_worker"]
 
-LEASE_SECONDS = 30.0
-BEAT_SECONDS = 5.0
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 60.0
 log = logging.getLogger("steelyard.trainer")
-
-
-class _LeaseLost(BaseException):
-    """Somebody else trains now. A BaseException, so that nothing in a fit takes it for a failure of its own."""
 
 
 def pending_work(study: Study) -> Work:
@@ -53,64 +45,6 @@ def pending_work(study: Study) -> Work:
         started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs.all(limit=2000)),
     )
     return study.policy.work(now, refit_after=config.refit_after)
-
-
-class _Work:
-    """One claimed turn: keeps the lease alive and tells the page how far it is."""
-
-    def __init__(self, study: Study, owner: str, kind: str) -> None:
-        self.study, self.owner = study, owner
-        self.lost = threading.Event()
-        self._over = threading.Event()
-        self._log: deque[str] = deque(maxlen=200)
-        self._last_text = ""
-        self._state: dict[str, Any] = {
-            "stage": kind,
-            "done": 0,
-            "total": 0,
-            "text": "",
-            "started": time.time(),
-        }
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-
-    def __enter__(self) -> _Work:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join(timeout=30)
-
-    def progress(self, done: int, total: int, text: str) -> None:
-        """Told by the fit; ends it when the lease is lost."""
-        if self.lost.is_set():
-            raise _LeaseLost
-        self._state = {**self._state, "done": int(done), "total": int(total), "text": text}
-        if text != self._last_text:
-            self._last_text = text
-            self.say(text)
-
-    def say(self, text: str) -> None:
-        """A line for the log on the page."""
-        self._log.append(f"{time.strftime('%H:%M:%S')}  {text}")
-
-    def snapshot(self) -> dict[str, Any]:
-        return {**self._state, "log": list(self._log)[-50:]}
-
-    def _beat(self) -> None:
-        while not self._over.wait(BEAT_SECONDS):
-            try:
-                held = self.study.store.models.trainer.heartbeat(
-                    self.owner, self.snapshot(), seconds=LEASE_SECONDS
-                )
-            except (
-                SteelyardError
-            ) as error:  # a database that is away for a moment; the lease outlives a few beats
-                log.warning("heartbeat failed: %s", error)
-                continue
-            if not held:
-                self.lost.set()
-                return
 
 
 def run_worker(
@@ -130,9 +64,9 @@ def run_worker(
     step_back(nice)
     if threading.current_thread() is threading.main_thread() and parent is not None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     turns, failed_at, failed_seq = 0, 0.0, -1
     with Study.open(study_folder) as study:
+        lease = TrainerLease(study.store)
         while True:
             if parent is not None and os.getppid() != parent:
                 return turns
@@ -140,13 +74,13 @@ def run_worker(
             seq = study.store.answers.last_seq()
             resting = seq == failed_seq or (time.monotonic() - failed_at < RETRY_SECONDS and failed_at > 0)
             kind = "" if resting else pending_work(study)
-            if kind and study.store.models.trainer.claim(owner, LEASE_SECONDS):
+            if kind and lease.claim():
                 try:
-                    if pending_work(study):  # another trainer may have done it in between
-                        _turn(study, owner, kind)
+                    if kind := pending_work(study):  # another trainer may have done it in between
+                        _turn(study, lease, kind)
                         turns += 1
                     failed_at, failed_seq = 0.0, -1
-                except _LeaseLost:
+                except LeaseLost:
                     log.warning("another trainer took over")
                 except SteelyardError as error:
                     log.error("%s", error)
@@ -154,46 +88,26 @@ def run_worker(
                     if once:
                         raise
                 finally:
-                    _release(
-                        study, owner
-                    )  # also when told to stop before the turn began, or when there was nothing to do
+                    lease.release()  # also when told to stop before the turn began, or when there was nothing to do
             elif once:
                 return turns
             if not kind:
                 time.sleep(POLL_SECONDS)
 
 
-def _release(study: Study, owner: str) -> None:
-    """Give the lease back, if it is still ours."""
-    try:
-        study.store.models.trainer.release(owner)
-    except SteelyardError as error:
-        log.warning("the lease was not given back, it runs out by itself: %s", error)
-
-
-def _turn(study: Study, owner: str, kind: str) -> None:
-    """Do one thing under the lease and say how it ended."""
-    final: dict[str, Any] = {}
-    try:
-        with _Work(study, owner, kind) as work:
-            try:
-                if kind == "fit":
-                    work.say("training")
-                    model = study.fit(progress=work.progress, trainer=owner)
-                    work.say(f"model {model.round} from {model.answers} answers")
-                    if model.note:  # how many, not which: annotators read this too
-                        work.say(model.note)
-                else:
-                    work.say("choosing pairs")
-                    made = study.store.pairs.add_all(study.questions.draft_for_trainer(work.progress))
-                    work.say(f"{len(made)} pairs chosen")
-                final = {**work.snapshot(), "stage": "done", "done": 0, "total": 0}
-            except SteelyardError as error:
-                work.say(str(error))
-                final = {**work.snapshot(), "stage": "failed", "text": str(error), "done": 0, "total": 0}
-                raise
-    finally:
-        study.store.models.trainer.release(owner, final or None)
+def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
+    """Do one thing under the lease."""
+    with lease.working(kind):
+        if kind == "fit":
+            lease.say("training")
+            model = study.fit(lease=lease)
+            lease.say(f"model {model.round} from {model.answers} answers")
+            if model.note:  # how many, not which: annotators read this too
+                lease.say(model.note)
+        else:
+            lease.say("choosing pairs")
+            made = study.store.pairs.add_all(study.questions.draft_for_trainer(lease.progress))
+            lease.say(f"{len(made)} pairs chosen")
 
 
 class TrainerProcess:

@@ -1,0 +1,99 @@
+"""What lies in the folder of a model besides the ranker: its posterior of the study's images, and which of them it could not read."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import StudyError
+from steelyard.ranker.posterior import Posterior
+from steelyard.store.records import Model
+from steelyard.store.store import Store
+
+__all__ = ["load_absent", "load_posterior", "save_posterior", "usable_model"]
+
+log = logging.getLogger("steelyard")
+
+
+def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64] | None = None) -> None:
+    """Write a posterior so that it opens memory-mapped and without torch; `absent` are rows that it knows nothing of."""
+    from safetensors.numpy import save
+
+    if absent is not None and len(absent):
+        np.save(folder / "absent.npy", absent)
+    rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
+    np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
+    arrays = save(
+        {
+            "offset": np.ascontiguousarray(posterior.offset_N),
+            "weights": np.ascontiguousarray(posterior.weights_D),
+            "covariance": np.ascontiguousarray(posterior.covariance_D_D),
+            "tau": np.array([posterior.tau]),
+        },
+        metadata={"kind": posterior.kind},
+    )
+    (folder / "posterior.safetensors").write_bytes(arrays)
+
+
+def load_absent(folder: Path) -> NDArray[np.int64]:
+    """Rows of images that could not be read when the model in this folder was made.
+
+    Raises:
+        StudyError: the file is damaged.
+    """
+    try:
+        return np.asarray(np.load(folder / "absent.npy", allow_pickle=False), dtype=np.int64).reshape(-1)
+    except FileNotFoundError:  # the usual case, and every model of 0.1
+        return np.empty(0, dtype=np.int64)
+    except (OSError, ValueError, EOFError) as error:
+        raise StudyError(
+            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
+
+
+def usable_model(folder: Path, store: Store) -> tuple[Model, Posterior]:
+    """The newest model whose posterior can be read; a warning says which ones cannot.
+
+    Raises:
+        StudyError: none can, or there is none.
+    """
+    first: StudyError | None = None
+    for model in reversed(store.models.all()):
+        try:
+            load_absent(folder / model.path)
+            return model, load_posterior(folder / model.path)
+        except StudyError as error:
+            if first is None:
+                log.warning("%s – the model before it is used until then; see: steelyard check", error)
+            first = first or error
+    raise first or StudyError(f"there is no model yet; train one with: steelyard train {folder}")
+
+
+def load_posterior(folder: Path) -> Posterior:
+    """Open what `save_posterior` wrote.
+
+    Raises:
+        StudyError: files are missing or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / "posterior.safetensors", framework="numpy") as file:
+            kind = file.metadata()["kind"]
+            arrays = {name: file.get_tensor(name) for name in ("offset", "weights", "covariance", "tau")}
+        rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
+        raise StudyError(
+            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
+    return Posterior(
+        arrays["offset"],
+        rows,
+        arrays["weights"],
+        arrays["covariance"],
+        kind=kind,
+        tau=float(arrays["tau"][0]),
+    )
