@@ -6,7 +6,7 @@
     store/study.db        the database: a SQLite file, or
     store/study.jsonl     a portable dump (docs/store.md), or
     store/study.pgdump    what pg_dump wrote
-    models/round-007/…    the newest model, or all
+    models/round-007-…/   the newest model, or all
 
 A file that comes from elsewhere is not trusted: names are compared with this list before anything is written, sizes are
 bounded while reading, and nothing is used whose hash is not that of the manifest.
@@ -43,7 +43,7 @@ _SMALL, _RATIO = (
 _BLOCK = 2**20
 _ALLOWED = re.compile(
     r"study\.toml|catalog\.arrow|catalog\.[a-z]{1,20}\.npy|store/study\.(?:db|jsonl|pgdump)"
-    r"|models/round-[0-9]{1,9}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}"
+    r"|models/round-[0-9]{1,9}(?:-[0-9a-f]{8})?/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}"
 )
 
 

@@ -19,7 +19,7 @@ from steelyard.images.catalog import Catalog
 from steelyard.progress import Progress
 from steelyard.rescue.archive import ENDING, ArchiveWriter, safe_name
 from steelyard.store.backup import StoreCopy, copy_store
-from steelyard.study.study import store_url
+from steelyard.study.making import store_url
 
 __all__ = ["BackupMade", "backup_study"]
 
@@ -34,7 +34,7 @@ class BackupMade:
         path: of the file.
         bytes: its size.
         answers: rows of the log of comparisons in it.
-        models: those in it, as `models/round-007`.
+        models: those in it, as `models/round-007-5f0c12ab`.
         notes: what is not in it, in sentences.
     """
 

@@ -23,12 +23,12 @@ from steelyard.store.opening import known_revisions
 from steelyard.store.records import Model
 from steelyard.store.schema import REVISION
 from steelyard.store.store import Store
+from steelyard.study.making import store_url
 from steelyard.study.models import load_posterior
-from steelyard.study.study import store_url
 
 __all__ = ["Finding", "check_study", "noted_heads"]
 
-_LEFTOVERS = ("*.new", "*.part", f"*{UNFINISHED}", "*.unfinished-*", ".restoring-*")
+_LEFTOVERS = ("*.new", "*.part", f"*{UNFINISHED}", "*.unfinished-*", ".restoring-*", ".training-*")
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,12 @@ def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Find
     for folder in sorted((place / "models").glob("round-*")):
         if not folder.name.endswith(".new") and folder.relative_to(place).as_posix() not in known:
             found.append(
-                Finding("leftovers", "note", f"{folder} was never announced", "delete it when nobody trains")
+                Finding(
+                    "leftovers",
+                    "note",
+                    f"{folder} was never announced",
+                    "nothing has to be done: the next training removes it",
+                )
             )
 
 

@@ -24,7 +24,7 @@ from steelyard.rescue.check import Finding, check_study
 from steelyard.store.database import read_url
 from steelyard.store.refill import check_revision, refill, require_empty
 from steelyard.store.store import Store
-from steelyard.study.study import store_url
+from steelyard.study.making import store_url
 
 __all__ = ["Restored", "restore_study"]
 

@@ -32,7 +32,7 @@ from steelyard.study.publishing import publish, sweep, working_folder
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
-__all__ = ["TrainedModel", "answers_about", "estimate", "learn"]
+__all__ = ["TrainedModel", "answers_about", "estimate", "learn", "learn_alone"]
 
 log = logging.getLogger("steelyard")
 
@@ -78,6 +78,30 @@ def learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedModel
         raise StudyError(
             f"the model could not be written ({error.strerror or error}); make room on the disk and train again"
         ) from error
+
+
+def learn_alone(study: Study, progress: Progress | None) -> TrainedModel:
+    """The same for somebody who holds no lease: takes it, waiting a minute for whoever trains now.
+
+    Raises:
+        StudyError: also when somebody else goes on training, or took over.
+    """
+    lease = TrainerLease(study.store)
+    lease.wait(progress=progress)
+
+    def tell(done: int, total: int, text: str) -> None:
+        lease.progress(done, total, text)
+        if progress is not None:
+            progress(done, total, text)
+
+    try:
+        with lease.working("fit"):
+            return learn(study, lease, tell)
+    except LeaseLost:
+        raise StudyError(
+            "another trainer took over, because this one gave no sign of life; see which model is newest with: "
+            f"steelyard status {study.folder}"
+        ) from None
 
 
 def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedModel:

@@ -5,13 +5,12 @@ A study is a folder:
     study.toml            configuration
     catalog.arrow         what is compared
     study.db              what people answered (unless `store` names a PostgreSQL database)
-    models/round-000/     what was learnt, as safetensors and JSON
+    models/round-000-…/   what was learnt, as safetensors and JSON
     cache/                pixels and features, computed once
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,42 +18,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.config import StudyConfig, ask_preset, ranker_preset
-from steelyard.errors import ImageError, RankerError, StudyError
+from steelyard.config import StudyConfig
+from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.loop.chance import Chance, Purpose
 from steelyard.loop.policy import Policy
 from steelyard.pairs import Answer, Pair
-from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
-from steelyard.stopping import AccuracyEstimate, advise
-from steelyard.store.records import Model, NewComparison, NewGrade, NewImage, NewPair, Recorded, new_id
+from steelyard.store.records import NewComparison, NewGrade, NewPair, Recorded, new_id
 from steelyard.store.store import Store
 from steelyard.study.belief import Belief
 from steelyard.study.inputs import InputReader, Inputs
-from steelyard.study.learning import TrainedModel, answers_about, estimate, learn
-from steelyard.study.lease import LeaseLost, TrainerLease
-from steelyard.study.models import load_absent, usable_model
+from steelyard.study.knowledge import Knowledge
+from steelyard.study.learning import TrainedModel, learn, learn_alone
+from steelyard.study.making import make_files, open_files, study_config
 from steelyard.study.questions import Questions
-from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
+from steelyard.study.status import describe
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from steelyard.annotators import VirtualAnnotator
     from steelyard.ranker.grades import GradeScale
-    from steelyard.ranker.model import Ranker
     from steelyard.ranker.posterior import Posterior
+    from steelyard.stopping import AccuracyEstimate
+    from steelyard.study.lease import TrainerLease
 
-__all__ = ["Study", "store_url", "study_config"]
-
-log = logging.getLogger("steelyard")
-
-
-def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
-    """The configuration of a preset, with some keys changed: `study_config("paper", seed=3, ask={"raters": 2})`."""
-    start = StudyConfig(ranker=ranker_preset(preset), ask=ask_preset(preset))
-    return start.with_changes(**changes)
+__all__ = ["Study"]
 
 
 class Study:
@@ -74,6 +64,7 @@ class Study:
         self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
         self._belief = Belief(folder, store, len(catalog))
         self.questions = Questions(self, self._belief)
+        self._knowledge = Knowledge(self, self._belief)
         self._reader = InputReader(catalog, folder / "cache")
 
     # ------------------------------------------------------------------ make, open, close
@@ -103,32 +94,10 @@ class Study:
             StudyError: the folder holds something already, or there are fewer than two images.
         """
         place = Path(folder)
-        if (place / "study.toml").exists():
-            raise StudyError(f"{place} is a study already; open it, or choose another folder")
-        if len(catalog) < 2:
-            raise StudyError(
-                f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more"
-            )
         settings = (config or study_config(preset)).with_changes(
             **{"name": (config.name if config else "") or place.name, **changes}
         )
-        if not place.exists():
-            place.mkdir(parents=True, mode=0o777 & ~read_umask())
-        catalog.save(place / "catalog.arrow")
-        if not settings.store:
-            make_private(place / "study.db")
-        store = Store.open(store_url(place, settings))
-        try:
-            _register(store, catalog, progress)
-            # Written last: a folder with a study.toml is a whole study, whenever the power went.
-            settings.save(place / "study.toml")
-            for name in ("models", "cache"):
-                (place / name).mkdir(exist_ok=True)
-            keep_private(place, new=True)
-        except BaseException:
-            store.close()
-            raise
-        return cls(place, settings, catalog, store)
+        return cls(place, settings, catalog, make_files(place, catalog, settings, progress))
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -138,22 +107,7 @@ class Study:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
-        keep_private(place)
-        if not (place / "study.toml").exists():
-            raise StudyError(
-                f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR"
-            )
-        config = StudyConfig.load(place / "study.toml")
-        if not (place / "catalog.arrow").exists():
-            raise StudyError(
-                f"{place / 'catalog.arrow'} is missing; restore a backup with: steelyard restore FILE {place} --replace"
-            )
-        return cls(
-            place,
-            config,
-            Catalog.open(place / "catalog.arrow"),
-            Store.open(store_url(place, config), create=False),
-        )
+        return cls(place, *open_files(place))
 
     def close(self) -> None:
         """Let go of the database."""
@@ -343,24 +297,7 @@ class Study:
             StudyError: nobody has answered yet, somebody else trains, or the model cannot be written; the one before it stays
                 the newest.
         """
-        if lease is not None:
-            return learn(self, lease, progress or lease.progress)
-        own = TrainerLease(self.store)
-        own.wait(progress=progress)
-
-        def tell(done: int, total: int, text: str) -> None:
-            own.progress(done, total, text)
-            if progress is not None:
-                progress(done, total, text)
-
-        try:
-            with own.working("fit"):
-                return learn(self, own, tell)
-        except LeaseLost:
-            raise StudyError(
-                "another trainer took over, because this one gave no sign of life; see whose model is newest with: "
-                f"steelyard status {self.folder}"
-            ) from None
+        return learn(self, lease, progress or lease.progress) if lease else learn_alone(self, progress)
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
         """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3).
@@ -407,31 +344,15 @@ class Study:
         Raises:
             StudyError: there is no model yet.
         """
-        if folder is None:
-            posterior, absent = self._scored(progress)
-            return score_table(self.catalog, posterior, left_out=self._out(absent))
-        from steelyard.ranker.model import ranker_inputs
-
-        catalog = Catalog.from_folder(
-            Path(folder), check=True, on_error=self.config.images.on_error, progress=progress
+        return (
+            self._knowledge.scores(progress)
+            if folder is None
+            else self._knowledge.scores_of(folder, progress)
         )
-        ranker = self._newest_ranker()
-        inputs = ranker_inputs(catalog, self.config.ranker, cache=self.folder / "cache", progress=progress)
-        return score_table(catalog, ranker.posterior(inputs, progress=progress))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
         """Where a picture that is not in the study falls: `score`, `uncertainty`, `rank` among the study's images."""
-        from steelyard.ranker.model import picture_inputs
-
-        ranker = self._newest_ranker()
-        posterior = ranker.posterior(picture_inputs(rgb[None], self.config.ranker))
-        score = float(posterior.mean[0])
-        others = np.delete(self._newest_posterior().mean, self._out(self._absent()))
-        return {
-            "score": score,
-            "uncertainty": float(np.sqrt(posterior.variance[0])),
-            "rank": int((others > score).sum()) + 1,
-        }
+        return self._knowledge.place(rgb)
 
     def grade(self, *, method: str = "ordinal") -> pd.DataFrame:
         """Scores turned into grades: the columns of `score` plus `grade`, `grade_low`, `grade_high` and `known`.
@@ -443,44 +364,19 @@ class Study:
         Raises:
             StudyError: too few grades are known to calibrate.
         """
-        posterior, absent = self._scored()
-        return grade_table(
-            self.catalog, posterior, self.grade_scale(method), self.grade_names, self.known_grades(),
-            self._out(absent),
-        )  # fmt: skip
+        return self._knowledge.grades(method)
 
     def grade_scale(self, method: str = "ordinal") -> GradeScale:
         """The calibration from scores to grades."""
-        posterior, absent = self._scored()
-        known = self.known_grades()
-        known[self._out(absent)] = -1
-        return the_scale(lambda: posterior, self.grade_names, known, method)
+        return self._knowledge.grade_scale(method)
 
     def suggest_grading(self, n: int = 10) -> list[str]:
         """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""
-        posterior = self.posterior
-        free = np.setdiff1d(np.flatnonzero(self.known_grades() < 0), self._out(self._belief.absent))
-        if posterior is None:
-            chosen = self.chance.rng(Purpose.GRADING).permutation(free)[:n]
-        else:
-            chosen = spread_over_scores(posterior, free, n)
-        return [str(self.catalog.ids[row]) for row in chosen]
+        return self._knowledge.suggest_grading(n)
 
     def accuracy(self) -> AccuracyEstimate:
         """How many unseen pairs are ordered right, with its interval, and whether to stop."""
-        models = self.store.models.all()
-        answers = self.store.answers.arrays()
-        accuracy = (
-            estimate(
-                self._newest_posterior(),
-                answers_about(answers, self._out(self._absent())),
-                learns_reserved=self.config.ranker.head == "convex",
-            )
-            if models
-            else (np.nan, np.nan, np.nan, 0)
-        )
-        earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
-        return advise(accuracy, answers=len(answers), budget=self.budget, earlier=earlier)
+        return self._knowledge.accuracy()
 
     @property
     def budget(self) -> int:
@@ -500,110 +396,12 @@ class Study:
 
     def status(self) -> dict[str, Any]:
         """Where the study stands and what to do next."""
-        models = self.store.models.all()
-        answers = self.store.answers.count()
-        newest = models[-1] if models else None
-        new_answers = self.store.answers.last_seq() - (newest.comparisons_seq if newest else 0)
-        state: dict[str, Any] = {
-            "study": self.config.name,
-            "folder": str(self.folder),
-            "store": self.store.url,
-            "images": len(self.catalog),
-            "excluded": len(self.store.images.excluded_rows()),
-            "unreadable": len(self._absent()) if newest else 0,
-            "graded": int((self.known_grades() >= 0).sum()),
-            "answers": answers,
-            "budget": self.budget,
-            "open pairs": self.store.pairs.open_count(),
-            "annotators": {c.annotator: c.answers for c in self.store.answers.by_annotator()},
-            "models": len(models),
-            "newest model": newest.path if newest else None,
-            "new log entries since": new_answers,
-            "accuracy": self.accuracy().sentence if newest else None,
-            "strategy": self.config.ask.strategy,
-        }
-        if self.store.trouble:
-            state["next"] = f"see what is wrong: steelyard check {self.folder} ({self.store.trouble})"
-        elif not answers:
-            state["next"] = f"answer some pairs: steelyard serve {self.folder}"
-        elif newest is None or new_answers >= self.config.refit_after:
-            state["next"] = f"train: steelyard train {self.folder} (the page does it by itself)"
-        else:
-            state["next"] = f"go on answering: steelyard serve {self.folder}"
-        return state
+        return describe(self)
 
-    def _newest_model(self) -> Model:
-        newest = self.store.models.newest()
-        if newest is None:
-            raise StudyError(f"there is no model yet; train one with: steelyard train {self.folder}")
-        return newest
+    def unreadable(self) -> NDArray[np.int64]:
+        """Rows of images that could not be read when the newest model was made."""
+        return self._knowledge.absent()
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score: excluded, or not readable when the newest model was made."""
-        absent = self._absent() if self.store.models.newest() else self._belief.absent
-        return [str(self.catalog.paths[row]) for row in self._out(absent)]
-
-    def _absent(self) -> NDArray[np.int64]:
-        """Rows that the newest model could not read."""
-        return load_absent(self.folder / self._usable()[0].path)
-
-    def _out(self, absent: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.union1d(absent, self.store.images.excluded_rows()).astype(np.int64)
-
-    def _scored(self, progress: Progress | None = None) -> tuple[Posterior, NDArray[np.int64]]:
-        """The newest model's scores and the rows it has none for; images that can be read again are scored now."""
-        posterior, absent = self._newest_posterior(), self._absent()
-        if not any(self._readable(int(row)) for row in absent):
-            return posterior, absent
-        seen = self.seen(progress)
-        return self._newest_ranker().posterior(seen.rows, progress=progress), seen.absent
-
-    def _readable(self, row: int) -> bool:
-        try:
-            self.catalog.read(row)
-        except ImageError:
-            return False
-        return True
-
-    def _newest_posterior(self) -> Posterior:
-        return self._usable()[1]
-
-    def _usable(self) -> tuple[Model, Posterior]:
-        """The newest model that can be read, as the belief has it or from its folder."""
-        newest, belief = self._newest_model(), self._belief
-        if belief.announced == newest.id and belief.model is not None and belief.start is not None:
-            return belief.model, belief.start
-        return usable_model(self.folder, self.store)
-
-    def _newest_ranker(self) -> Ranker:
-        from steelyard.ranker.model import load_ranker
-
-        self._newest_model()
-        first: RankerError | None = None
-        for model in reversed(self.store.models.all()):
-            try:
-                return load_ranker(self.folder / model.path)
-            except RankerError as error:  # damaged, or an older one that was in no backup
-                first = first or error
-                log.warning("%s – the model before it is used", error)
-        assert first is not None
-        raise first
-
-
-def store_url(folder: Path, config: StudyConfig) -> str:
-    """Where a study's answers are."""
-    return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
-
-
-def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:
-    groups, grades = catalog.groups, catalog.grades
-    store.images.add_all(
-        (
-            NewImage(
-                row, str(id), str(path), None if groups is None else str(groups[row]),
-                None if grades is None or grades[row] < 0 else int(grades[row]),
-            )
-            for row, (id, path) in enumerate(zip(catalog.ids, catalog.paths, strict=True))
-        ),
-        progress=progress,
-    )  # fmt: skip
+        return self._knowledge.left_out()

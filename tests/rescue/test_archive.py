@@ -95,7 +95,7 @@ def rewrite(made: Path, target: Path, change: Change, *, double: str = "") -> Pa
     [
         "../escaped", "models/round-000/../../../escaped", "/tmp/escaped", "C:\\escaped", "..\\escaped", "models/round-000/",
         "study.db-wal", "models/../study.toml", "store/../../escaped", "models/round-000/.hidden", "cache/x", "a\0b",
-        "models/round-000/x/y", "STUDY.TOML", "study.toml ", "models/round-000/x\n",
+        "models/round-000/x/y", "models/round-000-5f0c12a/x", "models/round-000-5F0C12AB/x", "models/.training-1/x", "STUDY.TOML", "study.toml ", "models/round-000/x\n",
     ],
 )  # fmt: skip
 def test_no_member_leaves_the_folder(made: Path, tmp_path: Path, name: str) -> None:

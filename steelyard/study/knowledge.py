@@ -1,0 +1,170 @@
+"""What a study knows about its images: scores and grades of the newest model that can be read, and how right they are."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.arrays import Rows
+from steelyard.errors import ImageError, RankerError, StudyError
+from steelyard.images.catalog import Catalog
+from steelyard.loop.chance import Purpose
+from steelyard.progress import Progress
+from steelyard.ranker.inputs import read_inputs
+from steelyard.ranker.ranker import Ranker, load_ranker
+from steelyard.stopping import AccuracyEstimate, advise
+from steelyard.store.records import Model
+from steelyard.study.learning import answers_about, estimate
+from steelyard.study.models import load_absent, usable_model
+from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.ranker.grades import GradeScale
+    from steelyard.ranker.posterior import Posterior
+    from steelyard.study.belief import Belief
+    from steelyard.study.study import Study
+
+__all__ = ["Knowledge"]
+
+log = logging.getLogger("steelyard")
+
+
+class Knowledge:
+    """Scores, grades and accuracy; `Study` says what each of them is.
+
+    Args:
+        study: what is known about.
+        belief: its belief, which may have read the newest model already.
+    """
+
+    def __init__(self, study: Study, belief: Belief) -> None:
+        self._study, self._belief = study, belief
+
+    def scores(self, progress: Progress | None = None) -> pd.DataFrame:
+        """Of the study's images."""
+        posterior, absent = self._scored(progress)
+        return score_table(self._study.catalog, posterior, left_out=self._out(absent))
+
+    def scores_of(self, folder: str | Path, progress: Progress | None = None) -> pd.DataFrame:
+        """Of images that need not belong to the study."""
+        study = self._study
+        catalog = Catalog.from_folder(
+            Path(folder), check=True, on_error=study.config.images.on_error, progress=progress
+        )
+        ranker = self._ranker()
+        inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
+        return score_table(catalog, ranker.posterior(inputs, progress=progress))
+
+    def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
+        """Where a picture falls among the study's images."""
+        ranker = self._ranker()
+        posterior = ranker.posterior(read_inputs(rgb[None], ranker.config))
+        score = float(posterior.mean[0])
+        model, newest = self._usable()
+        others = np.delete(newest.mean, self._out(load_absent(self._study.folder / model.path)))
+        return {
+            "score": score,
+            "uncertainty": float(np.sqrt(posterior.variance[0])),
+            "rank": int((others > score).sum()) + 1,
+        }
+
+    def grades(self, method: str) -> pd.DataFrame:
+        """Scores turned into grades."""
+        study = self._study
+        posterior, absent = self._scored()
+        return grade_table(
+            study.catalog, posterior, self.grade_scale(method), study.grade_names, study.known_grades(), self._out(absent)
+        )  # fmt: skip
+
+    def grade_scale(self, method: str) -> GradeScale:
+        """The calibration from scores to grades."""
+        posterior, absent = self._scored()
+        known = self._study.known_grades()
+        known[self._out(absent)] = -1
+        return the_scale(lambda: posterior, self._study.grade_names, known, method)
+
+    def suggest_grading(self, n: int) -> list[str]:
+        """Images whose grade would help most."""
+        study, state = self._study, self._belief.refresh().state
+        free = np.setdiff1d(np.flatnonzero(study.known_grades() < 0), self._out(self._belief.absent))
+        if state.posterior is None:
+            chosen = study.chance.rng(Purpose.GRADING).permutation(free)[:n]
+        else:
+            chosen = spread_over_scores(state.posterior, free, n)
+        return [str(study.catalog.ids[row]) for row in chosen]
+
+    def accuracy(self) -> AccuracyEstimate:
+        """How many unseen pairs are ordered right, and whether to stop."""
+        study = self._study
+        models, answers = study.store.models.all(), study.store.answers.arrays()
+        found = (np.nan, np.nan, np.nan, 0)
+        if models:
+            model, posterior = self._usable()
+            left_out = self._out(load_absent(study.folder / model.path))
+            found = estimate(
+                posterior,
+                answers_about(answers, left_out),
+                learns_reserved=study.config.ranker.kind == "convex",
+            )
+        earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
+        return advise(found, answers=len(answers), budget=study.budget, earlier=earlier)
+
+    def left_out(self) -> list[str]:
+        """Paths of the images that have no score."""
+        return [str(self._study.catalog.paths[row]) for row in self._out(self.absent())]
+
+    def absent(self) -> Rows:
+        """Rows that the newest model could not read; before there is one, none."""
+        if self._study.store.models.newest() is None:
+            return self._belief.absent
+        return load_absent(self._study.folder / self._usable()[0].path)
+
+    def _out(self, absent: Rows) -> Rows:
+        return np.union1d(absent, self._study.store.images.excluded_rows()).astype(np.int64)
+
+    def _scored(self, progress: Progress | None = None) -> tuple[Posterior, Rows]:
+        """The newest model's scores and the rows it has none for; images that can be read again are scored now."""
+        model, posterior = self._usable()
+        absent = load_absent(self._study.folder / model.path)
+        if not any(self._readable(int(row)) for row in absent):
+            return posterior, absent
+        seen = self._study.seen(progress)
+        return self._ranker().posterior(seen.rows, progress=progress), seen.absent
+
+    def _readable(self, row: int) -> bool:
+        try:
+            self._study.catalog.read(row)
+        except ImageError:
+            return False
+        return True
+
+    def _usable(self) -> tuple[Model, Posterior]:
+        """The newest model that can be read, as the belief has it or from its folder."""
+        newest, belief = self._newest(), self._belief
+        if belief.announced == newest.id and belief.model is not None and belief.start is not None:
+            return belief.model, belief.start
+        return usable_model(self._study.folder, self._study.store)
+
+    def _newest(self) -> Model:
+        newest = self._study.store.models.newest()
+        if newest is None:
+            raise StudyError(f"there is no model yet; train one with: steelyard train {self._study.folder}")
+        return newest
+
+    def _ranker(self) -> Ranker:
+        self._newest()
+        first: RankerError | None = None
+        for model in reversed(self._study.store.models.all()):
+            try:
+                return load_ranker(self._study.folder / model.path)
+            except RankerError as error:  # damaged, or an older one that was in no backup
+                first = first or error
+                log.warning("%s – the model before it is used", error)
+        assert first is not None
+        raise first
