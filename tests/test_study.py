@@ -12,6 +12,7 @@ import pytest
 import steelyard as sy
 from steelyard.annotators import PerfectAnnotator
 from steelyard.errors import StudyError
+from steelyard.loop.chance import Chance
 from steelyard.study import Study, study_config
 
 N, D = 60, 6
@@ -292,7 +293,8 @@ def test_a_network_on_features_learns_in_a_study_as_everywhere(tmp_path: Path, s
         assert posterior is not None
         learnt = study.store.answers.arrays()
     assert np.corrcoef(posterior.mean, severity)[0, 1] > 0.7
-    estimator = sy.PairwiseRanker(options=settings).fit(rows, learnt.pairs, learnt.labels)
+    seed = Chance(study.config.seed).weights()
+    estimator = sy.PairwiseRanker(options=settings, random_state=seed).fit(rows, learnt.pairs, learnt.labels)
     assert np.allclose(estimator.predict(rows), posterior.mean, atol=1e-5)
 
 

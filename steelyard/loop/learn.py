@@ -64,14 +64,15 @@ def starting_point(learner: Learner, earlier: Sequence[Callable[[], Ranker]]) ->
         earlier: give the rankers fitted before, oldest first. One that cannot be read, or is of another kind, is passed over:
             another start is better than no training.
     """
-    if learner.learns_reserved or learner.config.warm_start == "scratch":
+    config = learner.config
+    if config.kind == "convex" or config.warm_start == "scratch":
         return None
-    for load in earlier if learner.config.warm_start == "round0" else reversed(earlier):
+    for load in earlier if config.warm_start == "round0" else reversed(earlier):
         try:
             ranker = load()
         except RankerError as error:
             log.warning("%s – the next model starts from another one", error)
             continue
-        if not ranker.learns_reserved:
+        if ranker.config.kind == "network":
             return ranker
     return None
