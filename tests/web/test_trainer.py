@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from steelyard.pairs import Answer
 from steelyard.study import Study
+from steelyard.study.lease import TrainerLease
 from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
 from tests.waiting import until
 from tests.web.actors import MakeStudy
@@ -69,15 +69,13 @@ def test_only_the_owner_of_the_lease_trains(study: Study) -> None:
 def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from steelyard.web import trainer
-
     answer(study, 20)
-    monkeypatch.setattr(trainer, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("steelyard.study.lease.BEAT_SECONDS", 0.05)
 
-    def slow(self: Study, *, progress: Callable[[int, int, str], None], trainer: str) -> None:
-        study.store.models.trainer.release(trainer)
+    def slow(self: Study, *, lease: TrainerLease) -> None:
+        study.store.models.trainer.release(lease.owner)
         assert study.store.models.trainer.claim("usurper", 60)
-        until(lambda: progress(0, 1, "pretending"), "the end of a fit without its lease")
+        until(lambda: lease.progress(0, 1, "pretending"), "the end of a fit without its lease")
 
     monkeypatch.setattr(Study, "fit", slow)
     assert run_worker(study.folder, once=True, nice=0) == 0
