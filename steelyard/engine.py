@@ -43,7 +43,7 @@ def run_all(
         function: importable by name (it may run in another process or on another machine).
         tasks: what it is called with.
         engine: `local` (processes here) or `ray` (the cluster that `RAY_ADDRESS` names, or one started here).
-        jobs: tasks at a time; 0 takes one a core (of the whole cluster with Ray). 1 runs in this process.
+        jobs: tasks at a time; 0 takes one per core (of the whole cluster with Ray). 1 runs in this process.
 
     Raises:
         ConfigError: an unknown engine.

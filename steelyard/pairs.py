@@ -223,7 +223,7 @@ def form_pairs(chosen: ArrayLike, *, taken: PairSet, rng: np.random.Generator) -
     Args:
         chosen: distinct catalog rows, shape (n,).
         taken: pairs that may not be formed again; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
 
     Returns:
         Pairs, shape (m, 2) with m ≤ n.
@@ -274,7 +274,7 @@ def random_pairs(
         n: how many.
         size: number of images in the catalog.
         taken: pairs that may not be drawn; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         rows: draw among these rows only.
 
     Returns:

@@ -70,9 +70,9 @@ def draw_candidates(
     Args:
         posterior: what the model believes.
         taken: pairs that may not be candidates; not changed.
-        rng: where the chance comes from.
-        images: size of the pool at the most; a smaller catalog is taken whole.
-        candidates: pairs at the most; where the pool has no more, all of them.
+        rng: source of randomness.
+        images: size of the pool at most; a smaller catalog is taken whole.
+        candidates: pairs at most; where the pool has no more, all of them.
         least: free pairs to find if there are that many, even where almost all pairs of the pool are taken.
         near: share of the candidates made of images that are close in score.
         reselect: whether images that were already compared may be in the pool.
@@ -120,7 +120,7 @@ def draw_pairs(
     Args:
         mean_P: the images' scores, shape (P,).
         count: pairs wanted.
-        rng: where the chance comes from.
+        rng: source of randomness.
         near: share of pairs whose images are neighbours in score, at most 5% of the pool apart.
 
     Returns:

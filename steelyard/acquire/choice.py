@@ -28,7 +28,7 @@ class Choice:
         pairs: shape (m, 2), different pairs of different images. m may be below what was asked for, when nothing
             is left.
         scores: shape (m,), what the strategy thinks each pair is worth; comparable inside one choice only.
-        reasons: m sentences, one a pair, for the person who is asked.
+        reasons: m sentences, one per pair, for the person who is asked.
         roles: m words. `chosen` by the strategy; `random`, drawn uniformly and fit to estimate accuracy with;
             `repeat`, asked before and fit to measure agreement with.
     """

@@ -44,8 +44,8 @@ def coreset(
         n: pairs wanted, and so images taken.
         taken: pairs that may not be chosen; not changed. Their images are the first centres.
         rng: the very first image, and who is paired with whom.
-        features: one row an image, shape (N, D); the paper uses those of the pretrained backbone.
-        images: size of the pool at the most; a smaller catalog is taken whole.
+        features: one row per image, shape (N, D); the paper uses those of the pretrained backbone.
+        images: size of the pool at most; a smaller catalog is taken whole.
 
     Returns:
         Pairs scored by how far their first image was from all centres before it.

@@ -77,7 +77,7 @@ def epig(
         posterior: what the model believes.
         n: pairs wanted.
         taken: pairs that may not be chosen; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         targets: pairs whose prediction should become certain, drawn from the pool.
         even: share of target images drawn evenly along the scale instead of evenly among the images, so that rare
             severities count as much as common ones.

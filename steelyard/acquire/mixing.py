@@ -47,7 +47,7 @@ def choose(
         posterior: what the model believes; None for strategies that need no model.
         n: pairs wanted.
         taken: pairs that may not be chosen anew; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         random_share: share drawn uniformly from all free pairs: an unbiased sample to estimate accuracy with.
         repeat_share: share drawn from pairs that were asked before.
         repeatable: the pairs that may be asked again, shape (k, 2); all taken ones unless given.

@@ -74,7 +74,7 @@ def pair_bald(
         posterior: what the model believes.
         n: pairs wanted.
         taken: pairs that may not be chosen; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         options: see `Search`.
 
     Raises:

@@ -35,7 +35,7 @@ def random(
         posterior: not looked at; None is fine.
         n: pairs wanted.
         taken: pairs that may not be chosen; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         reselect: whether images that were already compared may be drawn.
         fresh: draw 2n images instead, the least used first, and match them two by two: every image once before any
             twice. The simplest thing that can be done without a model, and hard to beat with many answers.
@@ -85,7 +85,7 @@ def pair_among(
         ordered: images, most wanted first, each once.
         n: pairs wanted.
         taken: pairs that may not be formed; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
 
     Returns:
         Pairs, shape (m, 2); m < n only when the images have fewer than n free pairs among them.

@@ -28,8 +28,8 @@ class Search:
     """Options of a greedy choice.
 
     Attributes:
-        images: size of the pool that pairs are sought in, at the most; 0 takes 4,000, or 8 an asked pair if more.
-        candidates: pairs looked at, at the most; 0 takes 16,000, or 32 an asked pair if more.
+        images: size of the pool that pairs are sought in, at most; 0 takes 4,000, or 8 per pair asked for if that is more.
+        candidates: pairs looked at, at most; 0 takes 16,000, or 32 per pair asked for if that is more.
         near: share of the candidates made of images that are close in score.
         noise: scale of Gumbel noise on the logarithm of the scores; 0 takes the best.
         balance: each earlier use of an image divides the scores of its pairs by 1 + balance.
@@ -132,7 +132,7 @@ def search_greedily(
         posterior: what the model believes.
         n: pairs wanted.
         taken: pairs that may not be chosen; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         strategy: its name, for messages.
         ending: of the sentence that says why, see `explain`.
         options: the strategy's keyword arguments, see `Search`.

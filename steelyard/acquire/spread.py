@@ -53,7 +53,7 @@ def spread(
         posterior: its rows are the features where none are given; None is fine otherwise.
         n: pairs wanted.
         taken: pairs that may not be chosen, and count as asked; not changed.
-        rng: where the chance comes from.
+        rng: source of randomness.
         features: a row for each image, shape (N, F); may be a memory map.
         components: principal components that differences are measured in.
         images: size of the pool that pairs are sought in; 0 takes 4,000, or 8 a pair if more.
@@ -61,7 +61,7 @@ def spread(
         options: as for `epig`.
 
     Raises:
-        AcquireError: there are no features, or not one row an image.
+        AcquireError: there are no features, or not one row per image.
     """
     check_request(posterior, n, taken, strategy="spread", model=False)
     rows = features_of(posterior, features, taken, strategy="spread")
@@ -96,7 +96,7 @@ def features_of(
     """The features a strategy was given, or else the posterior's, a row for each image.
 
     Raises:
-        AcquireError: there are none, or not one row an image.
+        AcquireError: there are none, or not one row per image.
     """
     if features is None:
         if posterior is None:

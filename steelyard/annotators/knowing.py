@@ -91,7 +91,7 @@ class TieProneAnnotator:
 def _check_values(values: ArrayLike) -> Floats:
     checked = np.asarray(values, dtype=np.float64)
     if checked.ndim != 1:
-        raise PairError(f"an annotator knows one severity an image, shape (N,), not {checked.shape}")
+        raise PairError(f"an annotator knows one severity per image, shape (N,), not {checked.shape}")
     return checked
 
 

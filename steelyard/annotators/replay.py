@@ -33,7 +33,7 @@ class ReplayAnnotator:
         rows, given = check_pairs(pairs), np.asarray(answers, dtype=np.float64).reshape(-1)
         if len(rows) != len(given):
             raise PairError(
-                f"there are {len(rows)} recorded pairs and {len(given)} answers; give one answer a pair"
+                f"there are {len(rows)} recorded pairs and {len(given)} answers; give one answer per pair"
             )
         bad = ~np.isin(given, (0.0, 0.5, 1.0))
         if bad.any():

@@ -21,7 +21,7 @@ class VirtualAnnotator(Protocol):
 
         Args:
             pairs: catalog rows (i, j) as shown: i on the left. Shape (n, 2).
-            rng: where the chance comes from.
+            rng: source of randomness.
 
         Returns:
             P1's labels for (i, j), shape (n,): 1, 0.5, 0, or NaN for "cannot judge".

@@ -25,7 +25,7 @@ Portable = Annotated[
     bool,
     typer.Option(
         "--portable",
-        help="A dump that goes into SQLite and PostgreSQL alike, even where pg_dump is installed.",
+        help="Write a dump that fits SQLite and PostgreSQL alike, even if pg_dump is installed.",
     ),
 ]
 
@@ -36,7 +36,7 @@ def backup(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="File to write; by default one in STUDY/backups, named after the time."
+            "-o", "--output", help="File to write; by default one in STUDY/backups, named by date and time."
         ),
     ] = None,
     all_models: Annotated[
@@ -59,7 +59,7 @@ def backup(
         )  # fmt: skip
         return
     out.print(
-        f"{made.path}: {made.answers} answers of the log, {len(made.models)} models, {made.bytes / 1e6:.1f} MB",
+        f"{made.path}: {made.answers} answers in the log, {len(made.models)} models, {made.bytes / 1e6:.1f} MB",
         markup=False, soft_wrap=True,
     )  # fmt: skip
     for note in made.notes:
@@ -81,11 +81,11 @@ def restore(
         ),
     ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move a study that is there aside; nothing is deleted.")
+        bool, typer.Option("--replace", help="Move an existing study aside; nothing is deleted.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a study from a backup. Everybody signs in again: sessions are in no backup."""
+    """Restore a study from a backup. Everybody has to sign in again: backups hold no sessions."""
     from steelyard.rescue import restore_study
 
     with progress_bar() as progress:
@@ -102,7 +102,7 @@ def restore(
     else:
         rows = done.about.get("rows", {})
         out.print(
-            f"{done.folder} is as it was at {done.about.get('made')}: {rows.get('comparisons', 0)} answers of the log; "
+            f"{done.folder} is as it was at {done.about.get('made')}: {rows.get('comparisons', 0)} answers in the log; "
             "people sign in again",
             markup=False, soft_wrap=True,
         )  # fmt: skip
@@ -117,7 +117,7 @@ def restore(
 def check(
     study: StudyFolder,
     images: Annotated[
-        bool, typer.Option("--images", help="Read every image, not only see whether its file is there.")
+        bool, typer.Option("--images", help="Read every image instead of only looking for its file.")
     ] = False,
     expect: Annotated[
         list[str] | None,
@@ -125,7 +125,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for damage in every part of a study; exit code 0: sound, 1: problems were found, 2: could not look."""
+    """Look for damage in every part of a study; exit code 0: sound, 1: problems found, 2: could not check."""
     from steelyard.rescue import check_study, noted_heads
     from steelyard.store.chain import read_heads
 
@@ -140,7 +140,9 @@ def check(
     else:
         _show(findings)
         if heads:
-            out.print("the logs end here; noted elsewhere, this shows that nothing before was changed:")
+            out.print(
+                "the logs end here; keep these lines elsewhere to show later that nothing before them was changed:"
+            )
         for head in heads:
             out.print(f"  {head}", soft_wrap=True)
     if problems:

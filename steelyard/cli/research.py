@@ -33,7 +33,7 @@ def demo(
     serve: Annotated[bool, typer.Option(help="Open the annotation page afterwards.")] = True,
     port: Annotated[int, typer.Option(help="Port of the page.")] = 8765,
     images: Annotated[int, typer.Option(min=40, help="Images to draw.")] = 300,
-    seed: Annotated[int, typer.Option(help="Where all chance comes from.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Draw images, let a virtual annotator answer, show that asking well beats asking at random, open the page."""
@@ -94,7 +94,7 @@ def experiment(
         typer.Option(metavar="KEY=VALUE", help="Change one of the ranker's settings; repeatable."),
     ] = None,
     r: Annotated[float, typer.Option(help="First pairs, in percent of the training images.")] = 20.0,
-    s: Annotated[float, typer.Option(help="Pairs a round, in percent of the training images.")] = 5.0,
+    s: Annotated[float, typer.Option(help="Pairs per round, in percent of the training images.")] = 5.0,
     rounds: Annotated[int, typer.Option(help="K, rounds after the first.")] = 6,
     draws: Annotated[int, typer.Option(help="T, draws of the weights.")] = 30,
     start: Annotated[str, typer.Option(help="First pairs at random (the paper) or spread.")] = "random",
@@ -104,13 +104,16 @@ def experiment(
     reselect: Annotated[bool, typer.Option(help="Compared images may be chosen again (the paper).")] = True,
     classify: Annotated[bool | None, typer.Option(help="Learn grades too and report classification.")] = None,
     test_pairs: Annotated[
-        int, typer.Option(help="At least so many overall test pairs, at most so many of each neighbour.")
+        int,
+        typer.Option(
+            help="Test pairs: at least this many overall, at most this many of each two neighbouring grades."
+        ),
     ] = 1000,
     near_duplicates: Annotated[bool, typer.Option(help="Keep near-duplicate images in one set.")] = True,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    jobs: Annotated[int, typer.Option(help="Cells at a time; 0 takes one a core.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Cells at a time; 0 means one per core.")] = 0,
     resume: Annotated[
-        bool, typer.Option(help="Go on with a run that was stopped, or add methods and seeds.")
+        bool, typer.Option(help="Resume a run that was stopped, or add methods and seeds.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -220,10 +223,10 @@ def report(
 
 @app.command()
 def doctor(
-    folder: Annotated[Path | None, typer.Argument(help="Where studies are going to live.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="Folder where studies will be kept.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Versions, devices, optional parts and how to get them, writable folders, free disk."""
+    """Show versions, devices, optional parts and how to get them, writable folders and free disk space."""
     from steelyard.doctor import examine
 
     findings = examine(folder)

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 Download = Annotated[
     bool,
-    typer.Option(
-        "--download", help="Fetch pretrained weights from the internet where this machine has none."
-    ),
+    typer.Option("--download", help="Download pretrained weights if this machine has none."),
 ]
 
 _NOTHING_TO_DOWNLOAD = (
@@ -57,13 +55,15 @@ def init(
         Path | None, typer.Option(metavar="NPY", help="Feature matrix instead of images.")
     ] = None,
     preset: Annotated[PresetName, typer.Option(help="Set of defaults.")] = PresetName.quick,
-    name: Annotated[str, typer.Option(help="What people call the study; the folder's name by default.")] = "",
-    question: Annotated[str, typer.Option(help="The one question on the page.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the study; the folder's by default.")] = "",
+    question: Annotated[str, typer.Option(help="Question on the page.")] = "",
     store: Annotated[
         str, typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db.")
     ] = "",
-    seed: Annotated[int, typer.Option(help="Where all chance of the study comes from.")] = 0,
-    on_error: Annotated[str, typer.Option(help="What an unreadable image does: skip or fail.")] = "skip",
+    seed: Annotated[int, typer.Option(help="Random seed of the study.")] = 0,
+    on_error: Annotated[
+        str, typer.Option(help="What to do with an unreadable image: skip or fail.")
+    ] = "skip",
     download: Download = False,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +131,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8765,
     tls_cert: Annotated[
-        Path | None, typer.Option(metavar="PEM", help="Certificate, to speak TLS without a proxy.")
+        Path | None, typer.Option(metavar="PEM", help="Certificate, to serve TLS without a proxy.")
     ] = None,
     tls_key: Annotated[
         Path | None, typer.Option(metavar="PEM", help="Key of the certificate, if it is in another file.")
@@ -139,17 +139,17 @@ def serve(
     proxy: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ADDRESS", help="Proxy (or network, 10.0.0.0/24) whose X-Forwarded-For is believed."
+            metavar="ADDRESS", help="Proxy (or network, 10.0.0.0/24) whose X-Forwarded-For is trusted."
         ),
     ] = None,
     auth_header: Annotated[
-        str, typer.Option(metavar="NAME", help="Header in which those proxies say who signed in there.")
+        str, typer.Option(metavar="NAME", help="Header in which these proxies name the person who signed in.")
     ] = "",
     auth_create: Annotated[
-        bool, typer.Option("--auth-create", help="Make annotators of people who are new to the study.")
+        bool, typer.Option("--auth-create", help="Add people who are new to the study as annotators.")
     ] = False,
     log_format: Annotated[
-        str, typer.Option(help="quiet, text (a line a request) or json; also STEELYARD_LOG.")
+        str, typer.Option(help="quiet, text (one line per request) or json; also STEELYARD_LOG.")
     ] = "",
 ) -> None:
     """Run the annotation page, the dashboard and the background trainer."""
@@ -181,7 +181,7 @@ def worker(
 def next_pairs(
     study: StudyFolder,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs to choose.")] = 50,
-    strategy: Annotated[str, typer.Option(help="How; the study's own by default.")] = "",
+    strategy: Annotated[str, typer.Option(help="Strategy; the study's own by default.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Choose the next pairs and put them up for answering."""
@@ -201,7 +201,7 @@ def next_pairs(
         print_json(rows)
         return
     if not rows:
-        out.print("No pair is left to ask: every two images have been compared.")
+        out.print("No pair is left to ask: all pairs of images have been compared.")
         return
     table = Table("pair", "one", "other", "why")
     for row in rows:
@@ -214,7 +214,7 @@ def simulate(
     study: StudyFolder,
     n: Annotated[
         int,
-        typer.Option("-n", "--number", min=0, help="Answers at the most; 0 answers all pairs that are up."),
+        typer.Option("-n", "--number", min=0, help="Most answers to give; 0 answers every open pair."),
     ] = 0,
     annotator: Annotated[
         str,
@@ -224,7 +224,7 @@ def simulate(
     ] = "perfect",
     as_json: AsJson = False,
 ) -> None:
-    """Let a virtual annotator, who knows the grades, answer the pairs that are up: for trials without people."""
+    """Let a virtual annotator that knows the grades answer the open pairs, for trials without people."""
     from steelyard.annotators import make_annotator
     from steelyard.options import parse_options
 
@@ -287,7 +287,7 @@ def score(
         table = opened.score(folder, progress=progress)
         if folder is None and len(table) < len(opened.catalog):
             left_out = len(opened.catalog) - len(table)
-            err.print(f"{left_out} of {len(opened.catalog)} images have no score: excluded or not readable")
+            err.print(f"{left_out} of {len(opened.catalog)} images have no score: excluded or unreadable")
     deliver(table, output, as_json)
 
 
@@ -302,7 +302,7 @@ def grade(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn scores into grades, with intervals, from the images that carry a grade."""
+    """Turn scores into grades, with intervals, learnt from the images that have one."""
     with opened_study(study) as opened:
         table = opened.grade(method=method)
     deliver(table, output, as_json)
@@ -320,7 +320,7 @@ def import_answers(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Bring in answers given elsewhere; what is already there is not doubled."""
+    """Import answers given elsewhere; nothing is added twice."""
     from steelyard.exchange import import_file
 
     with opened_study(study) as opened:
@@ -340,7 +340,7 @@ def export_answers(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="csv, json, parquet, choix or labelstudio, where the ending does not say."
+            "--format", help="csv, json, parquet, choix or labelstudio, if the file's ending does not say."
         ),
     ] = "",
     as_json: AsJson = False,

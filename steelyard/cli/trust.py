@@ -46,7 +46,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute every hash of a log again; exit code 0: as it was written, 1: it is not."""
+    """Recompute every hash of a log; exit code 0: as it was written, 1: it is not."""
     from steelyard.store.chain import read_heads
     from steelyard.store.logfile import verify_log
 
@@ -91,7 +91,7 @@ def sign(
 
 @app.command()
 def signatures(study: StudyFolder, as_json: AsJson = False) -> None:
-    """List who signed a study, and what has changed since; `steelyard check` holds each against the logs."""
+    """List who signed a study, and what has changed since; `steelyard check` compares each with the logs."""
     with opened_study(study) as opened:
         _show(opened, opened.store.audit.signatures(), as_json)
 

@@ -26,7 +26,7 @@ class AskConfig(Section):
         strategy: how pairs are chosen once there is a model: one of ours, or a plug-in's.
         start: how the first pairs are chosen: `spread` over the features, `random` (the paper), or a plug-in that needs no model.
         start_share: first pairs, as a share of the number of images.
-        round_share: pairs a round, as a share of the number of images (the paper's s).
+        round_share: pairs per round, as a share of the number of images (the paper's s).
         mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).
         budget: answers after which the study is done, as a share of the number of images.
         random_share: share of pairs drawn at random and held back to estimate accuracy.

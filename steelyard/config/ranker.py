@@ -124,7 +124,7 @@ class NetworkConfig(RankerSection):
         masks: `shared` by both images of a pair (P9) or `independent` (the authors').
         weight_decay: λ of P3, in the loss.
         learning_rate: Adam's.
-        batch_size: pairs a step.
+        batch_size: pairs per step.
         epochs: passes over the answers, at most.
         patience: epochs without a better validation loss before stopping.
         validation_share: share of labelled pairs held out for early stopping where no validation set is given.

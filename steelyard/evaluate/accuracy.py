@@ -53,7 +53,7 @@ class Accuracy:
     Attributes:
         overall: on grade-balanced pairs; NaN without any.
         neighboring: mean over the adjacent pairs of grades that could be measured; NaN where none could.
-        by_neighbor: one a pair of adjacent grades; NaN where a grade is missing from the test set.
+        by_neighbor: one per pair of adjacent grades; NaN where a grade is missing from the test set.
     """
 
     overall: float
@@ -70,7 +70,7 @@ def overall_pairs(grades: ArrayLike, *, at_least: int = 1000, rng: np.random.Gen
     Args:
         grades: grade code of each image, shape (N,); −1 is never drawn.
         at_least: draw until there are this many pairs.
-        rng: where the chance comes from.
+        rng: source of randomness.
 
     Returns:
         Pairs of rows, shape (n, 2), n ≥ `at_least`; empty when fewer than two grades are present.
@@ -121,7 +121,7 @@ def draw_test_pairs(
         grades: grade code of each test image, shape (N,).
         count: number of grades G, so that there are G−1 neighbours whether or not this test set has them.
         size: at least this many overall pairs, at most this many of each neighbour.
-        rng: where the chance comes from.
+        rng: source of randomness.
     """
     overall = overall_pairs(grades, at_least=size, rng=rng)
     return TestPairs(

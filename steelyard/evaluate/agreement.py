@@ -67,7 +67,7 @@ def fleiss_kappa(counts: ArrayLike) -> float:
     raters = table.sum(axis=1)
     if table.ndim != 2 or (raters < 2).any():
         raise ExperimentError(
-            "Fleiss' kappa needs a table (items, answers) with at least two answers an item; drop the others"
+            "Fleiss' kappa needs a table (items, answers) with at least two answers per item; drop the others"
         )
     if not len(table):
         return float("nan")

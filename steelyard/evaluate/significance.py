@@ -131,7 +131,7 @@ def bootstrap_difference(
     Args:
         first: one value a cell, shape (cells,).
         second: the same cells of the other method.
-        rng: where the chance comes from.
+        rng: source of randomness.
         level: of the interval.
         draws: bootstrap resamples.
 

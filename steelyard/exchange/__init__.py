@@ -1,6 +1,6 @@
 """Answers in and out: CSV, JSON, Parquet, choix tuples, and Label Studio's pairwise JSON.
 
-Every format goes through one table with a row an answer (`COLUMNS`). What is exported can be imported again and is the
+Every format goes through one table with a row per answer (`COLUMNS`). What is exported can be imported again and is the
 same answers, not new ones.
 """
 

@@ -60,7 +60,7 @@ class CellResult:
     """What a cell leaves behind; every table and figure is drawn from it.
 
     Attributes:
-        rows: one a round, the columns of `results.csv`.
+        rows: one per round, the columns of `results.csv`.
         grading: classification of the test set in the last round; empty where it was not asked for.
         scores: columns round, image, set, score, variance, chosen – pool and test images in every round.
         outcomes: columns round, kind, first, second, weight, probability, variance, correct – test pairs in every round.

@@ -54,7 +54,7 @@ class ExperimentConfig(Section):
         preset: of the ranker.
         ranker: changes to the preset.
         r: first pairs, in % of the training images.
-        s: pairs a round, in % of the training images.
+        s: pairs per round, in % of the training images.
         rounds: K, rounds after the first.
         draws: T, of the rankers whose posterior is `draws`.
         start: how the first pairs are chosen.
@@ -65,7 +65,7 @@ class ExperimentConfig(Section):
         near_duplicates: keep near-duplicate images in one set.
         split_seed: how the folds are dealt.
         engine: where cells run.
-        jobs: cells at a time; 0 takes one a core.
+        jobs: cells at a time; 0 takes one per core.
     """
 
     images: str = ""
@@ -171,7 +171,7 @@ class Method:
         name: `baseline`, `all`, `conventional` or a strategy.
         start: how the first pairs are chosen.
         r: first pairs in %.
-        s: pairs a round in %.
+        s: pairs per round in %.
         rounds: rounds after the first.
         options: for the strategy.
         ranker: changes to the ranker's settings.

@@ -181,7 +181,7 @@ def read_many(
         size: resize to a square of this side.
         on_error: `skip` goes on and lists the error in `failures`; `fail` raises the first.
         max_megapixels: as in `decode`.
-        workers: threads; 0 takes one a core.
+        workers: threads; 0 takes one per core.
         progress: called after every image.
 
     Returns:
@@ -200,7 +200,7 @@ def read_many(
 
 
 def workers_for(workers: int) -> int:
-    """The number of threads that is meant: 0 is one a core, at most 16."""
+    """The number of threads that is meant: 0 is one per core, at most 16."""
     return workers if workers > 0 else min(16, os.cpu_count() or 1)
 
 

@@ -32,7 +32,7 @@ class Looking(TypedDict, total=False):
         check: decode every image once, so that damaged ones are found now and not when they are needed.
         on_error: `skip` a bad file with a line in the report, or `fail` with the first. Default: skip.
         max_megapixels: a larger picture is taken for a decompression bomb. Default: 100.
-        workers: threads; 0 takes one a core.
+        workers: threads; 0 takes one per core.
         progress: called after every file.
     """
 

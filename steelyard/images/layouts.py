@@ -30,7 +30,7 @@ __all__ = ["Layouts"]
 
 
 class Layouts:
-    """The constructors of `Catalog`, one a layout."""
+    """The constructors of `Catalog`, one per layout."""
 
     @staticmethod
     def from_folder(root: str | Path, **options: Unpack[Looking]) -> Catalog:

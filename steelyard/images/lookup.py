@@ -18,8 +18,8 @@ def rows_by_id(
 
     Args:
         keys: the id of every row, as bytes.
-        order: that sorts them.
-        ids: that are looked for.
+        order: positions of the keys in ascending order, shape (N,).
+        ids: the ids to look up.
 
     Raises:
         CatalogError: no image has one of the ids; names the first.

@@ -69,7 +69,7 @@ def draw(
         patients: how many patients; None takes one for every ten images. Each has at least one image.
         seed: 0 or more; same seed, same images.
         shares: share of each of the four grades; the paper's by default.
-        workers: processes; 0 takes one a core, and none where there is little to draw.
+        workers: processes; 0 takes one per core, and none where there is little to draw.
         progress: called as progress(done, total, text).
 
     Returns:
@@ -86,7 +86,7 @@ def draw(
     if not 32 <= size <= 1024:
         raise ConfigError(f"'size' is 32 to 1024 pixels, not {size}")
     if workers < 0:
-        raise ConfigError(f"'workers' is 0 (one a core) or more, not {workers}")
+        raise ConfigError(f"'workers' is 0 (one per core) or more, not {workers}")
     severity, grades, patient = severities(n, patients=patients, seed=seed, shares=shares)
     starts = range(0, n, _BATCH)
     tasks = [(seed, size, b, severity[b : b + _BATCH], patient[b : b + _BATCH]) for b in starts]

@@ -31,7 +31,7 @@ class Schedule:
     Attributes:
         images: what may be asked about.
         r: first pairs, in % of the images.
-        s: pairs a round, in % of the images.
+        s: pairs per round, in % of the images.
     """
 
     images: int

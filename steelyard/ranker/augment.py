@@ -21,7 +21,7 @@ def augment(images: Tensor, generator: torch.Generator, *, turn: float = 10.0, j
 
     Args:
         images: normalised pixels (B, C, H, W), on the CPU or where the generator is.
-        generator: where the chance comes from; the same state gives the same result.
+        generator: source of randomness; the same state gives the same result.
         turn: largest turn, in degrees either way; edges are mirrored into the corners.
         jitter: largest relative change of contrast, and of brightness in standard deviations of the image.
 

@@ -3,7 +3,7 @@
 `bayesian(module, p)` teaches this to any module with convolutions and linear layers. Names and values of its weights
 stay what they were; outside the two contexts below it computes with the mean weights, deterministically:
 
-    with draw_for_pairs(module, seed):      training: one draw a pair, for both of its images (P9)
+    with draw_for_pairs(module, seed):      training: one draw per pair, for both of its images (P9)
     with draw(module, seed, t):             prediction: draw t, one set of masks for the whole pool
 
 Masks are scaled by 1/(1−p), so that a mask is 1 on average. A mask bit switches an input *channel* of a layer, at every

@@ -54,7 +54,7 @@ def rows_of(
         row_shape: shape of one row.
         settings: everything the rows depend on besides the image.
         cache: folder that keeps the rows, by content and settings; None computes them anew.
-        batch: images a pass.
+        batch: images per pass.
         threads: CPU threads meanwhile; 0 leaves the default.
         progress: told how many images are done.
 

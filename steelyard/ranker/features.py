@@ -48,7 +48,7 @@ def extract(
         image_size: side that images are resized to; 0 takes the backbone's own.
         flips: average over the four mirror images; costs four passes instead of one.
         cache: folder that keeps the rows, by content and settings; None computes them anew.
-        batch: images a pass.
+        batch: images per pass.
         weights: file of pretrained weights, as for `backbones.build`; `none` takes random ones, the same every time.
         device: where to compute, as `device.device_of` reads it.
         threads: CPU threads while extracting; 0 leaves the default.

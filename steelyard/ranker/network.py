@@ -5,7 +5,7 @@ first dropout are deterministic: `forward(x, rows=…)` runs them once per disti
 
 With `trained_stages` the network is the tail of a pretrained backbone and is given what comes out of the frozen trunk
 (`trunk.py`). Batch norm keeps the statistics it was pretrained with, also while training, and is merged into the convolution
-before it where that is possible: a few dozen pairs a step would only disturb them.
+before it where that is possible: a few dozen pairs per step would only disturb them.
 """
 
 from __future__ import annotations

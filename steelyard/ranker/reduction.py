@@ -62,7 +62,7 @@ class Reduction:
         Args:
             features_N_F: raw features, shape (N, F); may be a memory map.
             pool: rows to learn from; None is all.
-            components: principal axes kept, at the most.
+            components: principal axes kept, at most.
             whitening: 0 keeps the variances of the principal components, 1 makes them equal.
             kernel: `rbf` appends a Gaussian kernel (Nyström, median width) to the linear map.
             seed: picks the rows that stand for a pool of more than 4,096.
@@ -87,7 +87,7 @@ class Reduction:
         center = x.mean(axis=0)
         x -= center
         deviation = np.sqrt(np.mean(np.square(x), axis=0))
-        # A constant column has rounding noise at the most; dividing by it would blow the noise up.
+        # A constant column has rounding noise at most; dividing by it would blow the noise up.
         alive = deviation > 1e-7 * np.maximum(np.abs(center), np.max(deviation, initial=0.0))
         scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=alive)
         x *= scale

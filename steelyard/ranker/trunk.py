@@ -54,7 +54,7 @@ def activations(
         image_size: side that images are resized to; 0 takes the backbone's own.
         weights: file of pretrained weights, as for `backbones.build`; `none` takes random ones, the same every time.
         cache: folder that keeps them, by content and settings; None computes them anew.
-        batch: images a pass.
+        batch: images per pass.
         device: where to compute, as `device.device_of` reads it.
         threads: CPU threads meanwhile; 0 leaves the default.
         progress: told how many images are done.

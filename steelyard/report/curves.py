@@ -1,4 +1,4 @@
-"""Figures with a line a method: accuracy by labels, reliability, accuracy by cost."""
+"""Figures with a line per method: accuracy by labels, reliability, accuracy by cost."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class Database:
         self.engine = engine
         self.sqlite = engine.dialect.name == "sqlite"
         self._pid = os.getpid()
-        # Threads queue here: a writer that SQLite itself makes wait sleeps for ever longer times and may be overtaken.
+        # Threads queue here: a writer that SQLite itself makes wait sleeps for longer and longer and may be overtaken.
         self._writer = threading.Lock()
         # The transaction that this thread's calls belong to, if `_together` began one.
         self._running = threading.local()

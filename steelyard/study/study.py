@@ -260,7 +260,7 @@ class Study:
 
         Args:
             annotator: who knows the truth about every image of the catalog.
-            n: answers at the most; None answers everything that is up.
+            n: answers at most; None answers everything that is up.
             name: under which the answers are recorded.
 
         Returns:

@@ -51,7 +51,7 @@ log = logging.getLogger("steelyard.web")
 
 
 class _Forever(StaticFiles):
-    """Static files under a version in their address: kept by browsers for ever, never listed."""
+    """Static files under a version in their address: kept by browsers forever, never listed."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)

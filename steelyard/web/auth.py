@@ -239,7 +239,7 @@ class Accounts:
         """
         annotator = self.store.people.take_link(digest(link), change=change) if self.login else None
         if annotator is None:
-            # Only so many are written down: the audit log is for ever, and anybody can send links.
+            # Only so many are written down: the audit log is forever, and anybody can send links.
             if self.store.people.tries.take("link", counted(address), known=True).id is not None:
                 self.store.audit.add("?", "sign-in refused", {"address": address, "by": "link"})
             raise Problem(401, "This link is unknown, over or used up; ask for a new one.", code="credentials",

@@ -1,6 +1,6 @@
 """Heads of requests: no longer and no slower than one of ours could be.
 
-uvicorn's quick parser waits for the end of a head for ever, and puts a long header together piece by piece: 60 MB without
+uvicorn's quick parser waits for the end of a head forever, and puts a long header together piece by piece: 60 MB without
 an end held everybody else up for a quarter of a minute, from somebody who had not even said who they are.
 """
 

@@ -22,7 +22,7 @@ from steelyard.errors import ConfigError, ImageError
 __all__ = ["FORMATS", "chosen_format", "described", "request_id", "set_up"]
 
 FORMATS = ("quiet", "text", "json")
-"""Warnings and errors only; also a line a request; the same as JSON."""
+"""Warnings and errors only; also a line per request; the same as JSON."""
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Of the request that this code works for, also in the threads that work for it."""

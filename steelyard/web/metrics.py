@@ -54,7 +54,7 @@ class Metrics:
 
     def observe(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one request."""
-        # Anybody may send any method; each would be a series of its own for ever.
+        # Anybody may send any method; each would be a series of its own forever.
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
         if status >= 500:

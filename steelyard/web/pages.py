@@ -44,7 +44,7 @@ _OWN = re.compile(rf"({'|'.join(address for _, address, _ in PAGES)}|/api)(\?[A-
 
 @cache
 def static_version() -> str:
-    """A name that changes with any static file, so that browsers may keep them for ever."""
+    """A name that changes with any static file, so that browsers may keep them forever."""
     seen = hashlib.blake2b(digest_size=6)
     for path in sorted(STATIC.iterdir()):
         seen.update(path.name.encode() + path.read_bytes())

@@ -40,7 +40,7 @@ class Passwords:
         """
         from zxcvbn import zxcvbn  # its lists are loaded when somebody sets a password, not before
 
-        # It looks at 72 characters at the most; as many random ones are enough for anybody.
+        # It looks at 72 characters at most; as many random ones are enough for anybody.
         found = zxcvbn(password[:72], user_inputs=[word for word in words if word])
         if found["score"] < STRONG_ENOUGH:
             why = str(found["feedback"]["warning"]).rstrip(".")

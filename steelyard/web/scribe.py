@@ -64,7 +64,7 @@ class Scribe:
         return False
 
     def _write_gathered(self) -> None:
-        """Write what has gathered, then call the next writer, so that nobody writes for others for ever."""
+        """Write what has gathered, then call the next writer, so that nobody writes for others forever."""
         with self._gathering:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         try:
@@ -100,7 +100,7 @@ class Scribe:
             except StoreError as error:
                 ticket.error = error
             except Exception as error:
-                # Nobody may wait for ever on a ticket that was taken off the list – nor be told that the answer is wrong.
+                # Nobody may wait forever on a ticket that was taken off the list – nor be told that the answer is wrong.
                 ticket.error = DamagedError("the answer could not be written", said=str(error))
                 ticket.error.__cause__ = error
 
