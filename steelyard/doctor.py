@@ -57,7 +57,7 @@ def examine(folder: Path | None = None) -> list[Finding]:
     """Look at versions, devices, optional parts, writable folders and free disk.
 
     Args:
-        folder: where studies are going to live; the current folder by default.
+        folder: where studies will be kept; the current folder by default.
     """
     place = (folder or Path.cwd()).resolve()
     return [*_versions(), *_devices(), *_optional(), *_folders(place)]

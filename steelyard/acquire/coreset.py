@@ -43,7 +43,7 @@ def coreset(
         posterior: its features are used where none are given; None is fine otherwise.
         n: pairs wanted, and so images taken.
         taken: pairs that may not be chosen; not changed. Their images are the first centres.
-        rng: the very first image, and who is paired with whom.
+        rng: decides the very first image, and who is paired with whom.
         features: one row per image, shape (N, D); the paper uses those of the pretrained backbone.
         images: size of the pool at most; a smaller catalog is taken whole.
 

@@ -130,7 +130,7 @@ def pick(
         outlook: what would be believed; changed by every pick.
         score: what the candidates at some positions are worth in an outlook, 0 or more.
         n: picks wanted.
-        rng: where the noise comes from.
+        rng: source of the noise.
         noise: scale of Gumbel noise on the logarithm of the scores (as PowerBALD; 1 draws in proportion to them).
         balance: how strongly an image that was used already is avoided: each use of a pair's image divides its
             score by 1 + balance.

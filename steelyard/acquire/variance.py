@@ -30,7 +30,7 @@ def variance(
         posterior: what the model believes.
         n: pairs wanted, and so images taken: s% of them.
         taken: pairs that may not be chosen; not changed.
-        rng: who is paired with whom.
+        rng: decides who is paired with whom.
         reselect: whether images that were already compared may be taken (the paper: yes; its authors' code: no).
 
     Returns:

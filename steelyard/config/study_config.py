@@ -35,7 +35,7 @@ class StudyConfig(Section):
 
     Attributes:
         name: what people call it.
-        seed: where all chance of the study comes from.
+        seed: random seed of the study.
         store: database URL; empty is `study.db` (SQLite) in the study folder.
         refit_after: how many new answers there are before the model is fitted again.
         images: where the images are.

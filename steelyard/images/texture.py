@@ -56,7 +56,7 @@ def read(tile: Field, u: Field, v: Field, rng: np.random.Generator, zoom: int = 
         tile: (TILE, TILE) or (TILE, TILE, C).
         u: texels around the tube, any shape.
         v: texels along the tube, same shape.
-        rng: where the place comes from.
+        rng: decides the place.
         zoom: how often the tile goes around; a whole number keeps it closed.
 
     Returns:

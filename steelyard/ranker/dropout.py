@@ -40,7 +40,7 @@ class MaskedInput:
     Attributes:
         p: chance that an input is switched off.
         units: what a mask bit switches.
-        masks: whom a mask serves.
+        masks: whether images share a mask or have one each.
         source: the open context's `source(x) -> mask`, None outside of contexts.
     """
 

@@ -57,7 +57,7 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
         posterior: `laplace`, `closed_form` or `draws`.
         options: any other field of the ranker's configuration, e.g. `{"epochs": 50}`.
         cache: folder that keeps backbone features of pictures.
-        random_state: where all chance of a network comes from; the convex head has none.
+        random_state: seed of a network; the convex ranker needs none.
 
     Attributes:
         config_: the settings that were used.

@@ -50,7 +50,7 @@ def rows_of(
     Args:
         source: a catalog, or pictures: uint8 of the shape (N, H, W, 3), or a sequence of (H, W, 3) of any sizes.
         push: pictures of one size (B, side, side, 3) → rows (B, *row_shape).
-        side: that images are resized to.
+        side: pixels that images are resized to, each way.
         row_shape: shape of one row.
         settings: everything the rows depend on besides the image.
         cache: folder that keeps the rows, by content and settings; None computes them anew.

@@ -34,7 +34,7 @@ class Learner:
         config: the ranker's settings.
         inputs: of all images, from `read_inputs`; may be a memory map.
         pool: rows that may be learnt from, ascending; None is all.
-        seed: where all chance of a network comes from; the convex ranker has none.
+        seed: seed of a network; the convex ranker needs none.
         validation: pairs and answers that stop a network early; None holds back `validation_share` of the answers.
 
     Raises:

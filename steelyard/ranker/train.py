@@ -82,7 +82,7 @@ def train(
             with a share of 0 the training loss decides.
         grades: codes of all images, shape (N,), below 0 for unknown; used when `config.multitask` (P6).
         config: the settings.
-        seed: where all chance comes from.
+        seed: random seed.
         folder: where a checkpoint is written after each epoch, and resumed from; at the end it holds the model.
         fingerprint: of the images; travels with the checkpoint.
         progress: called after each epoch.
@@ -137,7 +137,7 @@ def fit_conventional(
         grades: their codes 0 … G−1, shape (n,).
         validation: rows and codes for early stopping; None watches the training loss.
         config: the settings.
-        seed: where all chance comes from.
+        seed: random seed.
         folder: as for `train`.
         fingerprint: as for `train`.
         progress: as for `train`.

@@ -30,7 +30,7 @@ class Log:
 
     Attributes:
         counts: the condition that a row counts, for finding a few: looked up row by row.
-        counted: that it counted when the log ended at number `:upto`, for reading all: worked out as a whole.
+        counted: whether it counted when the log ended at number `:upto`; for reading all of them at once.
     """
 
     def __init__(

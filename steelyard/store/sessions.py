@@ -64,7 +64,7 @@ class Sessions:
 
         Args:
             token_hash: of the cookie.
-            mode: that the login has to be of.
+            mode: how the person has to have signed in.
             idle: seconds without a request after which a login is over; None for no such end. A request that finds
                 the login valid counts as use.
             now: the time.
@@ -214,7 +214,7 @@ class Handshakes:
             browser_hash: of what comes back in the cookie, so that nobody finishes another person's sign-on.
             handshake: what is needed then.
             seconds: until it is forgotten.
-            most: that may be under way at once.
+            most: how many may be under way at once.
             now: the time.
         """
         with self._db.writing() as connection:

@@ -54,7 +54,7 @@ def publish(study: Path, working: Path, model: NewModel, store: Store, lease: Tr
         working: what is to become the model.
         model: what to announce; its path is filled in.
         store: of the study.
-        lease: that it was trained under.
+        lease: the lease it was trained under.
 
     Returns:
         Its folder.

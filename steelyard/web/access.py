@@ -31,10 +31,10 @@ class Access:
         login: whether everybody signs in; without, one person works at this machine with the key of this start.
         idle_seconds: without a request, after which a login is over.
         proxies: from which `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
-        header: that carries the name of whoever signed in at the proxy; empty for none.
+        header: the header in which a proxy names whoever signed in there; empty for none.
         create: whether people whom the proxy or the provider knows and the study does not become annotators.
         tls: whether the server itself speaks TLS.
-        provider: that signs people on (OpenID Connect), or None.
+        provider: the OpenID Connect provider that signs people on, or None.
     """
 
     login: bool = False
@@ -95,7 +95,7 @@ def read_access(
         login: make everybody sign in, or nobody; None decides by the address.
         local: whether the server listens on this machine only.
         proxies: addresses or networks.
-        header: that carries a name.
+        header: the header that names the person.
         create: annotators for unknown names.
         tls: whether the server speaks TLS.
         environment: `os.environ` by default.
