@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,17 @@ class Knowledge:
             )
         earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
         return advise(found, answers=len(answers), budget=study.budget, earlier=earlier)
+
+    def agreement(self) -> dict[str, Any]:
+        """How well answers agree."""
+        from steelyard.evaluate.consistency import consistency
+
+        answers = self._study.store.answers.arrays()
+        posterior = self._belief.refresh().state.posterior
+        return consistency(
+            answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
+            None if posterior is None else posterior.difference(answers.pairs)[0],
+        )  # fmt: skip
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score."""

@@ -11,7 +11,6 @@ A study is a folder:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +124,12 @@ class Study:
         Returns:
             Paths of images that were not found.
         """
-        missing: Sequence[str]
         if self.catalog.kind == "files":
             found, _, missing = self.catalog.relocate(Path(root))
         else:
             found = self.catalog.with_root(root)
             paths = found.paths.tolist() if found.kind == "features" else []
-            missing = [path for path in paths if not (Path(root) / path).is_file()]
+            missing = tuple(path for path in paths if not (Path(root) / path).is_file())
         found.save(self.folder / "catalog.arrow")
         self.store.images.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
         self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
@@ -385,14 +383,7 @@ class Study:
 
     def agreement(self) -> dict[str, Any]:
         """How well answers agree: between people, with themselves, and with the model."""
-        from steelyard.evaluate.consistency import consistency
-
-        answers = self.store.answers.arrays()
-        posterior = self.posterior
-        return consistency(
-            answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
-            None if posterior is None else posterior.difference(answers.pairs)[0],
-        )  # fmt: skip
+        return self._knowledge.agreement()
 
     def status(self) -> dict[str, Any]:
         """Where the study stands and what to do next."""
