@@ -4,6 +4,7 @@ when the server has acknowledged it, or when the person says so – never otherw
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sqlite3
 import time
@@ -68,6 +69,7 @@ def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]
     server = Postgres(place / "data", {})
     yield server
     server.stop(signal.SIGQUIT)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.mark.postgres
