@@ -23,7 +23,7 @@ def parse_options(spec: str) -> tuple[str, dict[str, Any]]:
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals or not key:
-            raise ConfigError(f"'{part}' in '{spec}' is no option; options look like scale=0.3")
+            raise ConfigError(f"'{part}' in '{spec}' is not an option; options look like scale=0.3")
         options[key] = _value(value)
     return name, options
 

@@ -199,7 +199,7 @@ def test_annotators_by_name_answer_the_same_with_the_same_seed(name: str) -> Non
         ("noisey", "unknown annotator 'noisey' – did you mean 'noisy'"),
         ("noisy:sclae=1", "no option 'sclae'; it knows scale, lapse"),
         ("tiring:side=left", "no option 'side'; it knows stamina"),
-        ("noisy:scale", "'scale' in 'noisy:scale' is no option"),
+        ("noisy:scale", "'scale' in 'noisy:scale' is not an option"),
     ],
 )
 def test_unknown_names_and_options_are_said(spec: str, message: str) -> None:

@@ -98,7 +98,7 @@ def _format_of(path: Path, form: str | None) -> str:
     kind = form or path.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise StudyError(
-            f"{kind or path.name!r} is no format; there are {', '.join(FORMATS)} (by the file's ending or --format)"
+            f"{kind or path.name!r} is not a format; there are {', '.join(FORMATS)} (by the file's ending or --format)"
         )
     return kind
 

@@ -52,7 +52,7 @@ def choix_rows(comparisons: Any, items: Any) -> Iterator[dict[str, Any]]:
             or len(pair) != 2
             or not all(type(k) is int and k >= 0 and (most is None or k < most) for k in pair)
         ):
-            raise StudyError(f"{str(pair)[:80]} is no (winner, loser) of the items")
+            raise StudyError(f"{str(pair)[:80]} is not a (winner, loser) of the items")
         winner, loser = pair if items is None else (items[pair[0]], items[pair[1]])
         yield {"left": winner, "right": loser, "answer": "left"}
 

@@ -60,7 +60,7 @@ def _csv_rows(content: bytes) -> Iterator[Row]:
             row.update((name, restored(cell)) for name, cell in zip(columns, cells, strict=False) if name)
             yield where, row
     except csv.Error as error:
-        raise StudyError(f"no valid csv file: line {reader.line_num + skipped}: {error}") from None
+        raise StudyError(f"not a valid CSV file: line {reader.line_num + skipped}: {error}") from None
 
 
 def _decoded(content: bytes) -> str:
@@ -70,7 +70,7 @@ def _decoded(content: bytes) -> str:
         return content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise StudyError(
-            f"no valid csv file: byte {error.start} is not UTF-8; save it as “CSV UTF-8”"
+            f"not a valid CSV file: byte {error.start} is not UTF-8; save it as “CSV UTF-8”"
         ) from None
 
 
@@ -98,7 +98,7 @@ def _json_rows(content: bytes) -> Iterator[Row]:
         parsed = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise StudyError(f"no valid json file: {reason}") from None
+        raise StudyError(f"not a valid JSON file: {reason}") from None
     rows: Any
     if isinstance(parsed, dict) and "comparisons" in parsed:  # choix, as exported here
         rows = choix_rows(parsed["comparisons"], parsed.get("items"))
@@ -117,7 +117,7 @@ def _json_rows(content: bytes) -> Iterator[Row]:
 def _objects(parsed: list[Any]) -> Iterator[dict[str, Any]]:
     for row in parsed:
         if not isinstance(row, dict):
-            raise StudyError(f"holds something that is no answer: {str(row)[:80]}")
+            raise StudyError(f"holds something that is not an answer: {str(row)[:80]}")
         yield {_column(key): value for key, value in row.items()}
 
 
@@ -135,7 +135,7 @@ def _parquet_rows(content: bytes) -> Iterator[Row]:
                 number += 1
                 yield f"answer {number}", dict(zip(columns, values, strict=True))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise StudyError(f"no valid parquet file: {str(error).splitlines()[0][:200]}") from None
+        raise StudyError(f"not a valid Parquet file: {str(error).splitlines()[0][:200]}") from None
 
 
 def _column(name: str) -> str:

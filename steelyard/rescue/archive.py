@@ -119,7 +119,7 @@ class Archive:
             raise StudyError(f"there is no backup {path}") from None
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise StudyError(
-                f"{path} is no backup, or not a whole one ({error}); take another backup file"
+                f"{path} is not a backup, or not a complete one ({error}); take another backup file"
             ) from None
         with opened:
             about, members = _read_manifest(opened, path)
@@ -181,7 +181,7 @@ def _read_manifest(opened: zipfile.ZipFile, path: Path) -> tuple[dict[str, Any],
     names = [entry.filename for entry in entries]
     if names.count(_MANIFEST) != 1:
         raise StudyError(
-            f"{path} is no backup of a study: it has no manifest; make one with: steelyard backup"
+            f"{path} is not a backup of a study: it has no manifest; make one with: steelyard backup"
         )
     if len(set(names)) != len(names):
         raise refuse("two of its files have one name")
@@ -213,7 +213,7 @@ def _read_manifest(opened: zipfile.ZipFile, path: Path) -> tuple[dict[str, Any],
         raise refuse("what it holds is not what its manifest says")
     total, limit = sum(m.bytes for m in members.values()), max(_SMALL, _RATIO * path.stat().st_size)
     if total > limit or any(m.bytes < 0 for m in members.values()):
-        raise refuse(f"it says that it unfolds to {total:,} bytes, which no backup of its size does")
+        raise refuse(f"it says that it unpacks to {total:,} bytes, which no backup of its size does")
     return manifest, members
 
 

@@ -71,7 +71,7 @@ def backup_study(
     """
     place = Path(folder)
     if not (place / "study.toml").exists():
-        raise StudyError(f"{place} is no study (no study.toml)")
+        raise StudyError(f"{place} is not a study (no study.toml)")
     if not (place / "catalog.arrow").exists():
         raise StudyError(
             f"{place / 'catalog.arrow'} is missing; see what else is wrong with: steelyard check {place}"

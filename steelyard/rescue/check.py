@@ -105,7 +105,7 @@ def _configuration(place: Path, found: list[Finding]) -> StudyConfig | None:
     try:
         return StudyConfig.load(path)
     except (SteelyardError, OSError) as error:
-        found.append(Finding("configuration", "problem", str(error), f"mend the file, or {_restore(place)}"))
+        found.append(Finding("configuration", "problem", str(error), f"fix the file, or {_restore(place)}"))
     try:  # a strategy that is not installed here says nothing about where the answers are
         return StudyConfig.load(path, any_strategy=True)
     except (SteelyardError, OSError):
@@ -259,7 +259,7 @@ def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Find
             found.append(
                 Finding(
                     "models", "problem" if newest else "note", sentence,
-                    f"train again with: steelyard train {place}; the model before is used until then"
+                    f"train again with: steelyard train {place}; the previous model is used until then"
                     if newest
                     else "nothing has to be done: only the newest model is in use",
                 )

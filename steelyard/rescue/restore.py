@@ -121,7 +121,7 @@ def study_parts(place: Path) -> list[Path]:
 def _check_kind(archive: Archive, store: str) -> None:
     stores = [name for name in archive.members if name.startswith("store/")]
     if len(stores) != 1 or not {"study.toml", "catalog.arrow"} <= set(archive.members):
-        raise StudyError(f"{archive.path} is no whole backup: it lacks store, configuration or catalog")
+        raise StudyError(f"{archive.path} is not a complete backup: it lacks store, configuration or catalog")
     if stores[0].endswith(".pgdump") and not store:
         raise StoreError(
             "the backup was made by pg_dump and goes into PostgreSQL; name an empty database with "
@@ -193,7 +193,7 @@ def _require_space(archive: Archive, place: Path) -> None:
     free = shutil.disk_usage(there).free
     if free < 2 * total:  # a dump and the database made of it are there at the same time
         raise StudyError(
-            f"the backup unfolds to {total / 1e6:,.1f} MB and needs twice that for a while; {there} has {free / 1e6:,.1f} MB "
+            f"the backup unpacks to {total / 1e6:,.1f} MB and needs twice that for a while; {there} has {free / 1e6:,.1f} MB "
             "left – nothing was restored"
         )
 

@@ -60,7 +60,7 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
     keep_private(place)
     if not (place / "study.toml").exists():
         raise StudyError(
-            f"{place} is no study (no study.toml); make one with: steelyard init {place} --images DIR"
+            f"{place} is not a study (no study.toml); make one with: steelyard init {place} --images DIR"
         )
     config = StudyConfig.load(place / "study.toml")
     if not (place / "catalog.arrow").exists():

@@ -124,11 +124,11 @@ def test_a_question_and_a_name_go_into_the_study(data: Path) -> None:
         (["init", "new"], "--images DIR"),
         (["init", "new", "--images", "nowhere"], "nowhere"),
         (["init", "new", "--images", ".", "--on-error", "perhaps"], "skip or fail, not 'perhaps'"),
-        (["status", "nowhere"], "is no study"),
+        (["status", "nowhere"], "is not a study"),
         (["score", "STUDY"], "there is no model yet"),
         (["train", "STUDY"], "no answers to learn from"),
         (["next", "STUDY", "--strategy", "epog"], "did you mean 'epig'"),
-        (["export", "STUDY", "-o", "a.xlsx"], "'xlsx' is no format"),
+        (["export", "STUDY", "-o", "a.xlsx"], "'xlsx' is not a format"),
         (["experiment", "--out", "run", "--features", "x.npy", "--only-folds", "a"], "list of whole numbers"),
         (["experiment", "--out", "run", "--features", "x.npy", "--ranker", "dropout"], "KEY=VALUE"),
         (
@@ -158,7 +158,7 @@ def test_errors_leave_by_main_without_a_traceback() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("error: [nowhere] is no study")
+    assert done.stderr.startswith("error: [nowhere] is not a study")
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 

@@ -129,12 +129,12 @@ def test_the_same_question_answered_twice_is_a_repeat(tmp_path: Path) -> None:
             "left,right,answer\ni1.png,i2.png,both\n",
             "an answer is left, right, equal or cannot judge .* not 'both'",
         ),
-        ("a.json", "{", "no valid json"),
+        ("a.json", "{", "not a valid JSON"),
         ("a.json", "3", "no list of answers"),
-        ("a.json", "[1]", "something that is no answer: 1"),
-        ("a.json", '{"comparisons": [[1]]}', r"\[1\] is no \(winner, loser\)"),
-        ("a.json", '{"items": ["x"], "comparisons": [[0, 5]]}', "is no .winner, loser. of the items"),
-        ("a.parquet", "no", "no valid parquet"),
+        ("a.json", "[1]", "something that is not an answer: 1"),
+        ("a.json", '{"comparisons": [[1]]}', r"\[1\] is not a \(winner, loser\)"),
+        ("a.json", '{"items": ["x"], "comparisons": [[0, 5]]}', "is not a .winner, loser. of the items"),
+        ("a.parquet", "no", "not a valid Parquet"),
         ("a.txt", "no", "ends in .csv, .json or .parquet"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_bad_file_is_named_and_nothing_is_imported(
 def test_missing_files_and_unknown_formats_are_said(study: Study, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="cannot be read"):
         import_file(study, tmp_path / "none.csv")
-    with pytest.raises(StudyError, match="'xlsx' is no format"):
+    with pytest.raises(StudyError, match="'xlsx' is not a format"):
         export_file(study, tmp_path / "a.xlsx")
     with pytest.raises(StudyError, match="cannot be written"):
         export_file(study, tmp_path / "no" / "a.csv")

@@ -21,7 +21,7 @@ from tests.experiment.small import small
         ({"methods": ("random", "random")}, "'random' is named twice"),
         ({"methods": ("epgi",)}, "did you mean 'epig'"),
         ({"methods": ("epig:start=spred",)}, "random or spread, not 'spred'"),
-        ({"methods": ("epig:fast",)}, "'fast' in 'epig:fast' is no option"),
+        ({"methods": ("epig:fast",)}, "'fast' in 'epig:fast' is not an option"),
         ({"methods": ("baseline:targets=3",)}, "takes no option 'targets'"),
         ({"methods": ("epig:r=0",)}, "percentages above 0"),
         ({"folds": 2}, "at least 3 folds"),

@@ -221,7 +221,7 @@ def test_names_that_are_wrong_are_said(sqlite_study: Study, tmp_path: Path) -> N
         backup_study(folder, made.path)
     with pytest.raises(StudyError, match="nowhere does not exist"):
         backup_study(folder, tmp_path / "nowhere" / "b.zip")
-    with pytest.raises(StudyError, match="is no study"):
+    with pytest.raises(StudyError, match="is not a study"):
         backup_study(tmp_path)
     with pytest.raises(StudyError, match="there is no backup"):
         restore_study(tmp_path / "none.zip", tmp_path / "again")
