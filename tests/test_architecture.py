@@ -114,3 +114,16 @@ def test_the_tree_in_the_docs_is_the_tree() -> None:
     text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     for room in ROOMS:
         assert f"{room}.py" in text or f"{room}/" in text, f"docs/architecture.md does not mention {room}"
+
+
+def test_no_file_is_over_400_lines() -> None:
+    root = PACKAGE.parent
+    files = [
+        path
+        for folder in ("steelyard", "tests", "benchmarks")
+        for kind in ("*.py", "*.js", "*.css")
+        for path in (root / folder).rglob(kind)
+    ]
+    assert len(files) > 400
+    lines = {str(p.relative_to(root)): p.read_text(encoding="utf-8").count("\n") for p in files}
+    assert {name: n for name, n in lines.items() if n > 400} == {}

@@ -123,7 +123,9 @@ def test_what_is_missing_doubled_or_newer_is_refused(made: Path, tmp_path: Path)
 
     again = tmp_path / "again"
     for name in ("study.toml", "catalog.arrow", "store/study.db"):
-        refused(rewrite(made, tmp_path / f"{Path(name).name}.zip", drop(name)), again, "not a complete backup")
+        refused(
+            rewrite(made, tmp_path / f"{Path(name).name}.zip", drop(name)), again, "not a complete backup"
+        )
     refused(rewrite(made, tmp_path / "newer.zip", newer), again, "upgrade Steelyard")
     refused(rewrite(made, tmp_path / "other.zip", other), again, "not that of a study")
     refused(rewrite(made, tmp_path / "empty.zip", broken), again, "study.toml is empty")
