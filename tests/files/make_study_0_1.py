@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from steelyard.ranker.model import fit_ranker
 
 import steelyard
 from steelyard.experiment import ExperimentConfig, run_experiment
 from steelyard.images.catalog import Catalog
 from steelyard.pairs import Answer, Pair
-from steelyard.ranker.model import fit_ranker
 from steelyard.store.records import NewGrade, new_id
 from steelyard.study import Study, study_config
 
