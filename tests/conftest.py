@@ -1,4 +1,4 @@
-"""A real PostgreSQL for whoever asks: started once, on first use, with a new database for each test."""
+"""For all tests: hypothesis does not time, and a real PostgreSQL, started on first use, has a new database for each test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# A first import or a busy machine is no failure: nothing here is a test of speed.
+settings.register_profile("steelyard", deadline=None)
+settings.load_profile("steelyard")
 
 
 @pytest.fixture(scope="session")

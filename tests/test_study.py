@@ -174,6 +174,18 @@ def test_random_pairs_estimate_accuracy(tmp_path: Path, catalog: sy.Catalog, sev
     assert accuracy.stop, "90 answers are more than half of 60 images"
 
 
+def test_accuracy_is_the_model_s_own_whatever_the_next_one_will_be(
+    tmp_path: Path, catalog: sy.Catalog, severity: np.ndarray
+) -> None:
+    with Study.create(tmp_path / "s", catalog, preset="features", ask={"random_share": 0.5}) as study:
+        answer(study, 60, severity)
+        study.fit()
+        before = study.accuracy()
+        ranker = sy.PairwiseRanker(head="mlp")._config(multitask=False)
+        study.config = study.config.model_copy(update={"ranker": ranker})
+        assert study.accuracy() == before
+
+
 def test_repeats_are_asked_again_and_measure_agreement(
     tmp_path: Path, catalog: sy.Catalog, severity: np.ndarray
 ) -> None:

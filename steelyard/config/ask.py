@@ -10,13 +10,20 @@ from steelyard.config.section import AtLeastOne, Expect, Section, Share
 from steelyard.config.strategies import is_strategy, plugins, unknown_strategy
 from steelyard.errors import did_you_mean
 
-__all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset"]
+__all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset", "not_a_start"]
 
 ANY_STRATEGY = {"any_strategy": True}
 """Context of a validation that takes strategies which are not installed here."""
 
 STARTS = ("spread", "random")
 """Strategies of ours that need no model."""
+
+
+def not_a_start(name: str) -> str:
+    """Why the first pairs cannot be chosen by this strategy, as the end of a sentence; empty where they can."""
+    if name in STARTS or name in plugins():
+        return ""
+    return f"is one of {', '.join(STARTS)}, or a plug-in that is installed here; not {name!r}{did_you_mean(name, STARTS)}"
 
 
 class AskConfig(Section):
@@ -62,11 +69,8 @@ class AskConfig(Section):
     @field_validator("start")
     @classmethod
     def _needs_no_model(cls, name: str, info: ValidationInfo) -> str:
-        if not info.context and name not in STARTS and name not in plugins():
-            raise ValueError(
-                f"'ask.start' is one of {', '.join(STARTS)}, or a plug-in that is installed here; not {name!r}"
-                f"{did_you_mean(name, STARTS)}"
-            )
+        if not info.context and (why := not_a_start(name)):
+            raise ValueError(f"'ask.start' {why}")
         return name
 
     def conflict(self) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, field_validator
 
 from steelyard.config import ConvexConfig, NetworkConfig, Preset, RankerConfig, change_ranker, ranker_preset
+from steelyard.config.ask import not_a_start
 from steelyard.config.images import Layout
 from steelyard.config.section import AtLeastOne, Expect, Section, Texts, WholeNumbers, ZeroOrMore
 from steelyard.errors import ConfigError
@@ -84,7 +85,7 @@ class ExperimentConfig(Section):
     s: Percentage = 5.0
     rounds: ZeroOrMore = 6
     draws: AtLeastOne = 30
-    start: Literal["random", "spread"] = "random"
+    start: str = "random"
     annotator: str = "perfect"
     reselect: bool = True
     classify: bool | None = None
@@ -93,6 +94,13 @@ class ExperimentConfig(Section):
     split_seed: ZeroOrMore = 0
     engine: Literal["local", "ray"] = "local"
     jobs: ZeroOrMore = 0
+
+    @field_validator("start")
+    @classmethod
+    def _needs_no_model(cls, name: str) -> str:
+        if why := not_a_start(name):
+            raise ValueError(f"'start' {why}")
+        return name
 
     @field_validator("methods")
     @classmethod
@@ -199,8 +207,8 @@ def parse_method(spec: str, config: ExperimentConfig) -> Method:
     _check_name(name)
     ranker = {key: options.pop(key) for key in list(options) if key in _RANKER}
     start = str(options.pop("start", config.start))
-    if start not in ("random", "spread"):
-        raise ConfigError(f"start in method '{spec}' is random or spread, not '{start}'")
+    if why := not_a_start(start):
+        raise ConfigError(f"'start' in method '{spec}' {why}")
     r, s = float(options.pop("r", config.r)), float(options.pop("s", config.s))
     if not (0 < r <= 100 and 0 < s <= 100):
         raise ConfigError(f"r and s in method '{spec}' are percentages above 0, not {r:g} and {s:g}")

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steelyard.arrays import Floats
 from steelyard.config import Preset, RankerConfig, ranker_preset
-from steelyard.errors import RankerError
+from steelyard.errors import ConfigError, RankerError
 from steelyard.pairs import check_pairs
 
 if TYPE_CHECKING:
@@ -163,6 +163,10 @@ class PairwiseRanker(BaseEstimator):  # type: ignore[misc]
         return float(np.mean((np.sign(gap) * np.sign(given[decided] - 0.5) + 1) / 2))
 
     def _config(self, multitask: bool) -> RankerConfig:
+        if "warm_start" in (self.options or {}):
+            raise ConfigError(
+                "'warm_start' is about rounds of a study, and `fit` begins anew each time; leave it out"
+            )
         names = ("head", "components", "kernel", "ties", "posterior")
         chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return ranker_preset(self.preset, **{"multitask": multitask, **chosen, **(self.options or {})})

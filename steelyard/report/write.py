@@ -64,7 +64,7 @@ def write_report(
     """
     folder, target = Path(path), Path(out)
     if (folder / "study.toml").exists():
-        from steelyard.report.study import write_study_report
+        from steelyard.report.study_report import write_study_report
 
         return write_study_report(folder, target, title=title, formats=formats, progress=progress)
     if not (folder / "experiment.json").exists():

@@ -41,6 +41,9 @@ _SMALL, _RATIO = (
     250,
 )  # a backup of up to 1 GB, or of 250 times the size of its file; a zip bomb has 1,000 times
 _BLOCK = 2**20
+# What reading a damaged zip raises: OSError where a changed offset points before the file, RuntimeError where a changed
+# bit claims that it is encrypted or compressed in a way that nobody knows.
+_DAMAGE = (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, zlib.error)
 _ALLOWED = re.compile(
     r"study\.toml|catalog\.arrow|catalog\.[a-z]{1,20}\.npy|store/study\.(?:db|jsonl|pgdump)"
     r"|models/round-[0-9]{1,9}(?:-[0-9a-f]{8})?/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}"
@@ -117,7 +120,7 @@ class Archive:
             opened = zipfile.ZipFile(path)
         except FileNotFoundError:
             raise StudyError(f"there is no backup {path}") from None
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        except _DAMAGE as error:
             raise StudyError(
                 f"{path} is not a backup, or not a complete one ({error}); take another backup file"
             ) from None
@@ -150,20 +153,26 @@ class Archive:
 
     def _copy(self, member: Member, file: IO[bytes] | None) -> None:
         digest, size = hashlib.sha256(), 0
-        try:
-            with self._zip.open(member.name) as source:
-                # Never more than promised, whatever the compressed bytes go on to say.
-                while block := source.read(min(_BLOCK, member.bytes - size + 1)):
-                    size += len(block)
-                    if size > member.bytes:
-                        break
-                    digest.update(block)
-                    if file is not None:
-                        file.write(block)
-        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, zlib.error) as error:
-            raise self._damaged(member, str(error)) from None
+        for block in self._blocks(member):
+            size += len(block)
+            if size > member.bytes:
+                break
+            digest.update(block)
+            if file is not None:
+                file.write(block)
         if size != member.bytes or digest.hexdigest() != member.sha256:
             raise self._damaged(member, "its content is not what the manifest says")
+
+    def _blocks(self, member: Member) -> Iterator[bytes]:
+        """The content as it is unpacked, one byte more than promised at the most, whatever the compressed bytes go on to say."""
+        left = member.bytes + 1
+        try:
+            with self._zip.open(member.name) as source:
+                while left > 0 and (block := source.read(min(_BLOCK, left))):
+                    left -= len(block)
+                    yield block
+        except _DAMAGE as error:
+            raise self._damaged(member, str(error)) from None
 
     def _damaged(self, member: Member, reason: str) -> StudyError:
         return StudyError(
@@ -204,10 +213,7 @@ def _read_manifest(opened: zipfile.ZipFile, path: Path) -> tuple[dict[str, Any],
             str(name): Member(str(name), int(entry["bytes"]), str(entry["sha256"]))
             for name, entry in manifest.pop("members").items()
         }
-    except (
-        zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
-        NotImplementedError, zlib.error,
-    ) as error:  # fmt: skip
+    except (*_DAMAGE, KeyError, TypeError, AttributeError) as error:
         raise StudyError(f"{path} is damaged: its manifest ({error}); take another backup file") from None
     if set(members) != set(names) - {_MANIFEST}:
         raise refuse("what it holds is not what its manifest says")

@@ -19,7 +19,7 @@ from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model
 from steelyard.study.learning import answers_about, estimate
-from steelyard.study.models import load_absent, usable_model
+from steelyard.study.models import learnt_reserved, load_absent, usable_model
 from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Knowledge:
             found = estimate(
                 posterior,
                 answers_about(answers, left_out),
-                learns_reserved=study.config.ranker.kind == "convex",
+                learns_reserved=learnt_reserved(model),
             )
         earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
         return advise(found, answers=len(answers), budget=study.budget, earlier=earlier)

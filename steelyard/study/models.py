@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.config import ranker_from_saved
 from steelyard.errors import StudyError
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import Model
 from steelyard.store.store import Store
 
-__all__ = ["load_absent", "load_posterior", "save_posterior", "usable_model"]
+__all__ = ["learnt_reserved", "load_absent", "load_posterior", "save_posterior", "usable_model"]
 
 log = logging.getLogger("steelyard")
 
@@ -36,6 +37,11 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
         metadata={"kind": posterior.kind},
     )
     (folder / "posterior.safetensors").write_bytes(arrays)
+
+
+def learnt_reserved(model: Model) -> bool:
+    """Whether a model learnt from answers held back for measuring; by its own settings, which may not be today's."""
+    return ranker_from_saved(model.config.get("ranker", {})).kind == "convex"
 
 
 def load_absent(folder: Path) -> NDArray[np.int64]:

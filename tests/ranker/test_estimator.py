@@ -161,3 +161,9 @@ def test_bad_input_is_named(use: Any, error: type[Exception], message: str) -> N
     X, pairs, answers, _ = data()
     with pytest.raises(error, match=message):
         use(X, pairs, answers)
+
+
+def test_a_setting_about_rounds_is_refused() -> None:
+    X, pairs, answers, _ = data()
+    with pytest.raises(ConfigError, match="'warm_start' is about rounds"):
+        PairwiseRanker(head="mlp", options={"warm_start": "scratch"}).fit(X, pairs, answers)

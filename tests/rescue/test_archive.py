@@ -67,6 +67,25 @@ def test_a_changed_bit_is_refused_or_changes_nothing(made: Path, tmp_path: Path)
     assert harmless < 100
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [(8, 1), (10, 99), (42, 2**32 - 2)], ids=["encrypted", "method", "offset"]
+)
+def test_a_directory_that_lies_is_a_sentence(made: Path, tmp_path: Path, field: int, value: int) -> None:
+    """Flags, compression and place of every member, as the zip's directory tells them."""
+    changed = bytearray(made.read_bytes())
+    at = changed.find(b"PK\x01\x02")
+    while at >= 0:
+        size = 4 if field == 42 else 2
+        changed[at + field : at + field + size] = value.to_bytes(size, "little")
+        at = changed.find(b"PK\x01\x02", at + 46)
+    (tmp_path / "changed.zip").write_bytes(changed)
+    with (
+        pytest.raises(StudyError, match=r"damaged|refused|not a backup"),
+        Archive.open(tmp_path / "changed.zip") as archive,
+    ):
+        archive.verify()
+
+
 Change = Callable[[dict[str, bytes], dict[str, Any]], None]
 
 

@@ -69,13 +69,13 @@ def test_an_image_stands_once_in_the_table_of_ends(study: Study, tmp_path: Path)
 
 
 def test_figures_name_grades_without_their_definitions() -> None:
-    from steelyard.report.study import _short
+    from steelyard.report.study_report import _short
 
     assert _short(("Mayo 0: normal", "1", "2: a: b")) == ["Mayo 0", "1", "2"]
 
 
 def test_the_address_of_the_store_is_not_shown_around(study: Study, tmp_path: Path) -> None:
-    from steelyard.report.study import _without_secrets
+    from steelyard.report.study_report import _without_secrets
 
     study.close()
     assert "hunter2" not in str(
