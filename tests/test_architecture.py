@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -127,3 +128,19 @@ def test_no_file_is_over_400_lines() -> None:
     assert len(files) > 400
     lines = {str(p.relative_to(root)): p.read_text(encoding="utf-8").count("\n") for p in files}
     assert {name: n for name, n in lines.items() if n > 400} == {}
+
+
+def test_the_walk_in_the_docs_names_functions_that_exist() -> None:
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"`([a-z_]+/[a-z_/]+\.py):([a-z_]+)`", text)
+    assert len(steps) >= 10
+    for path, name in steps:
+        tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert name in names, f"{path} has no function {name}"
+
+
+def test_the_tree_in_the_docs_names_every_room() -> None:
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for room in ROOMS:
+        assert re.search(rf"\b{room}(/|\.py)", text), f"docs/architecture.md does not tell what {room} is"
