@@ -131,7 +131,7 @@ class PairSet:
             self.add(pairs)
 
     def keys(self, pairs: ArrayLike) -> NDArray[np.int64]:
-        """One integer a pair, the same for (i, j) and (j, i).
+        """One integer per pair, the same for (i, j) and (j, i).
 
         Raises:
             PairError: a row is out of range or pairs an image with itself.

@@ -31,7 +31,7 @@ def array_names(path: Path) -> list[str]:
 
 
 def main_array(path: Path) -> str:
-    """The name of the one array that is meant: `features` where there is such a one, else the only one.
+    """The name of the one array that is meant: `features` if there is one, else the only array.
 
     Raises:
         CatalogError: an `.npz` with several arrays, none of them `features`.

@@ -200,7 +200,7 @@ def read_many(
 
 
 def workers_for(workers: int) -> int:
-    """The number of threads that is meant: 0 is one per core, at most 16."""
+    """The number of threads meant by a setting: 0 is one per core, at most 16."""
     return workers if workers > 0 else min(16, os.cpu_count() or 1)
 
 

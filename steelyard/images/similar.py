@@ -120,7 +120,7 @@ def near_duplicates(
 
 
 def _candidates(bits: NDArray[np.bool_], rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Pairs (i, j) that agree on all looked-at bits of some table, one array a table."""
+    """Pairs (i, j) that agree on all looked-at bits of some table, one array per table."""
     n, width = bits.shape
     looked = min(max(10, int(np.ceil(np.log2(n))) + 2), 60)
     weights = 1 << np.arange(looked, dtype=np.int64)

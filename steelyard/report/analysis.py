@@ -249,7 +249,7 @@ class Analysis:
     # ------------------------------------------------------------------ what was asked
 
     def asked_proportions(self, rounds: list[int]) -> dict[str, dict[int, NDArray[np.float64]]]:
-        """Share of each grade among the images of all pairs asked up to a round, an image counted once a pair, mean over cells."""
+        """Share of each grade among the images of all pairs asked up to a round, each image counted once per pair, averaged over cells."""
         try:
             asked = self.run.table("asked")
         except ExperimentError:

@@ -35,7 +35,7 @@ class Figure:
     files: dict[str, bytes]
 
     def write(self, folder: Path) -> list[Path]:
-        """Write one file a format."""
+        """Write one file per format."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
         for ending, content in {"svg": self.svg.encode(), **self.files}.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
-from steelyard.errors import StudyError
+from steelyard.errors import ConfigError, StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
@@ -14,6 +15,8 @@ from steelyard.store.records import NewImage
 from steelyard.store.store import Store
 
 __all__ = ["make_files", "open_files", "store_url", "study_config"]
+
+log = logging.getLogger("steelyard")
 
 
 def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
@@ -62,12 +65,22 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
         raise StudyError(
             f"{place} is not a study (no study.toml); make one with: steelyard init {place} --images DIR"
         )
-    config = StudyConfig.load(place / "study.toml")
+    config = _load(place / "study.toml")
     if not (place / "catalog.arrow").exists():
         raise StudyError(
             f"{place / 'catalog.arrow'} is missing; restore a backup with: steelyard restore FILE {place} --replace"
         )
     return config, Catalog.open(place / "catalog.arrow"), Store.open(store_url(place, config), create=False)
+
+
+def _load(path: Path) -> StudyConfig:
+    """The configuration, also where the plug-in that asks is not installed: answers and scores can be read without it."""
+    try:
+        return StudyConfig.load(path)
+    except ConfigError as error:
+        config = StudyConfig.load(path, any_strategy=True)  # fails again if it was about anything else
+        log.warning("%s; until then no pairs can be chosen", error)
+        return config
 
 
 def store_url(folder: Path, config: StudyConfig) -> str:

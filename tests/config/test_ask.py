@@ -10,8 +10,9 @@ import pytest
 from steelyard.acquire import get_strategy, strategies
 from steelyard.config import AskConfig, StudyConfig, ask_preset
 from steelyard.config.strategies import ALIASES, BUILT_IN, GROUP
-from steelyard.errors import ConfigError, StudyError
+from steelyard.errors import AcquireError, ConfigError, StudyError
 from steelyard.rescue import backup_study, check_study, restore_study
+from steelyard.study import Study
 
 STUDY = Path(__file__).parents[1] / "files" / "study-0.1"
 
@@ -66,6 +67,10 @@ def test_a_study_whose_plug_in_is_missing_can_be_looked_after(tmp_path: Path) ->
     loose = StudyConfig.load(file, any_strategy=True)
     assert loose.ask.strategy == "neighbours"
     assert loose.with_changes(store="").ask.strategy == "neighbours"
+    with Study.open(folder) as study:  # everything but asking
+        assert len(study.score()) > 0
+        with pytest.raises(AcquireError, match="unknown strategy 'neighbours'"):
+            study.propose(1)
     problems = [finding for finding in check_study(folder) if finding.level == "problem"]
     assert [finding.part for finding in problems] == ["configuration"]
     made = backup_study(folder, tmp_path / "b.zip")
