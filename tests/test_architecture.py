@@ -90,8 +90,8 @@ def loaded_after(statement: str) -> set[str]:
         ("import steelyard.ranker.posterior, steelyard.ranker.convex", {"torch"}),
         ("import steelyard.acquire; steelyard.acquire.get_strategy('epig')", {"torch"}),
         ("import steelyard.evaluate.accuracy", {"torch"}),
-        ("import steelyard.study", {"torch"}),
-        ("import steelyard.web.app", {"torch"}),
+        ("import steelyard.study", {"torch", "scipy", "pandas"}),
+        ("import steelyard.web.app", {"torch", "scipy", "pandas"}),
     ],
 )
 def test_light_parts_load_nothing_heavy(statement: str, heavy: set[str]) -> None:

@@ -20,7 +20,6 @@ from steelyard.errors import RankerError, StudyError
 from steelyard.loop.learn import fit, starting_point, teaching
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
-from steelyard.ranker.learner import Learner
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
@@ -105,6 +104,8 @@ def learn_alone(study: Study, progress: Progress | None) -> TrainedModel:
 
 
 def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedModel:
+    from steelyard.ranker.learner import Learner  # scipy is for whoever fits, not for the page
+
     store, config = study.store, study.config
     started = time.monotonic()
     seen = study.seen(progress)
