@@ -14,7 +14,7 @@ from steelyard.progress import Progress
 from steelyard.store.records import NewImage
 from steelyard.store.store import Store
 
-__all__ = ["make_files", "open_files", "store_url", "study_config"]
+__all__ = ["current_config", "make_files", "open_files", "store_url", "study_config"]
 
 log = logging.getLogger("steelyard")
 
@@ -81,6 +81,14 @@ def _load(path: Path) -> StudyConfig:
         config = StudyConfig.load(path, any_strategy=True)  # fails again if it was about anything else
         log.warning("%s; until then no pairs can be chosen", error)
         return config
+
+
+def current_config(folder: Path) -> StudyConfig:
+    """What `study.toml` says now, for processes that go on while the page changes it.
+
+    A strategy that is not installed here was told at opening; fits need none, and whoever chooses pairs hears of it.
+    """
+    return StudyConfig.load(folder / "study.toml", any_strategy=True)
 
 
 def store_url(folder: Path, config: StudyConfig) -> str:

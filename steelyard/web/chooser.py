@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
-from steelyard.config import StudyConfig
 from steelyard.store.records import NewPair
 from steelyard.study import Study
+from steelyard.study.making import current_config
 from steelyard.web.child import Child, answer, answer_requests, exactly
 from steelyard.web.priority import step_back
 
@@ -46,7 +46,7 @@ class Chooser:
 
 def _draft(study: Study, request: BinaryIO) -> dict[str, object]:
     missing = int.from_bytes(exactly(request, 8), "little")
-    study.config = StudyConfig.load(study.folder / "study.toml")  # the page may have changed it
+    study.config = current_config(study.folder)  # the page may have changed it
     chosen = study.questions.draft_for_page(missing)
     return {"pairs": chosen and [asdict(pair) for pair in chosen]}
 

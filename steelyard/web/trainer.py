@@ -17,12 +17,12 @@ import threading
 import time
 from pathlib import Path
 
-from steelyard.config import StudyConfig
 from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
 from steelyard.study.lease import LeaseLost, TrainerLease
+from steelyard.study.making import current_config
 from steelyard.web import logs
 from steelyard.web.priority import step_back
 
@@ -70,7 +70,7 @@ def run_worker(
         while True:
             if parent is not None and os.getppid() != parent:
                 return turns
-            study.config = StudyConfig.load(study.folder / "study.toml")  # the page may have changed it
+            study.config = current_config(study.folder)  # the page may have changed it
             seq = study.store.answers.last_seq()
             resting = seq == failed_seq or (time.monotonic() - failed_at < RETRY_SECONDS and failed_at > 0)
             kind = "" if resting else pending_work(study)
