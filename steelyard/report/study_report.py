@@ -17,7 +17,7 @@ from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table
-from steelyard.stopping import share_interval
+from steelyard.trust.accuracy import share_interval
 
 if TYPE_CHECKING:
     import pandas as pd

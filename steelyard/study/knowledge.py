@@ -16,11 +16,11 @@ from steelyard.loop.chance import Purpose
 from steelyard.progress import Progress
 from steelyard.ranker.inputs import read_inputs
 from steelyard.ranker.ranker import Ranker, load_ranker
-from steelyard.stopping import AccuracyEstimate, advise
 from steelyard.store.records import Model
 from steelyard.study.learning import answers_about, estimate
 from steelyard.study.models import learnt_reserved, load_absent, usable_model
 from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
+from steelyard.trust.stopping import AccuracyEstimate, advise
 
 if TYPE_CHECKING:
     import pandas as pd

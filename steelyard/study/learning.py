@@ -22,11 +22,12 @@ from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.ranker import Ranker, load_ranker
-from steelyard.stopping import estimate_accuracy, left_out_differences, random_curve
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior
 from steelyard.study.publishing import publish, sweep, working_folder
+from steelyard.trust.accuracy import estimate_accuracy, random_curve
+from steelyard.trust.left_out import without_own_answers
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -192,7 +193,7 @@ def estimate(
     reserved = answers.reserved & ~np.isnan(answers.labels)
     pairs, labels = answers.pairs[reserved], answers.labels[reserved]
     if learns_reserved and posterior.kind == "laplace":
-        return estimate_accuracy(left_out_differences(posterior, pairs, labels), labels)
+        return estimate_accuracy(without_own_answers(posterior, pairs, labels), labels)
     return estimate_accuracy(posterior.difference(pairs)[0], labels)
 
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from steelyard.annotators import VirtualAnnotator
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
-    from steelyard.stopping import AccuracyEstimate
     from steelyard.study.lease import TrainerLease
+    from steelyard.trust.stopping import AccuracyEstimate
 
 __all__ = ["Study"]
 

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from fastapi import APIRouter
 
-from steelyard.stopping import AccuracyEstimate, share_interval
+from steelyard.trust.accuracy import share_interval
+from steelyard.trust.stopping import AccuracyEstimate
 from steelyard.web.api.schema.progress import (
     AccuracyPart,
     AccuracyPoint,
