@@ -303,8 +303,11 @@ def grade(
     as_json: AsJson = False,
 ) -> None:
     """Turn scores into grades, with intervals, learnt from the images that have one."""
+    from steelyard.trust.grade_sets import sentence
+
     with opened_study(study) as opened:
         table = opened.grade(method=method)
+        err.print(sentence(opened.grade_scale(method)))
     deliver(table, output, as_json)
 
 

@@ -17,9 +17,10 @@ from steelyard.progress import Progress
 from steelyard.ranker.inputs import read_inputs
 from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import Model
+from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.learning import answers_about, estimate
 from steelyard.study.models import learnt_reserved, load_absent, usable_model
-from steelyard.study.scores import grade_table, score_table, spread_over_scores, the_scale
+from steelyard.study.scores import score_table, spread_over_scores
 from steelyard.trust.stopping import AccuracyEstimate, advise
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ class Knowledge:
     def grade_scale(self, method: str) -> GradeScale:
         """The calibration from scores to grades."""
         posterior, absent = self._scored()
-        known = self._study.known_grades()
-        known[self._out(absent)] = -1
-        return the_scale(lambda: posterior, self._study.grade_names, known, method)
+        return study_scale(self._study, self._usable()[0], posterior, self._out(absent), method)
 
     def suggest_grading(self, n: int) -> list[str]:
         """Images whose grade would help most."""

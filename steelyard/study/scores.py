@@ -1,23 +1,19 @@
-"""What a study says about its images: a table of scores, and a scale that turns them into grades."""
+"""What a study says about its images: a table of scores, and which to look at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.ranker.posterior import Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steelyard.ranker.grades import GradeScale
-
-__all__ = ["grade_table", "score_table", "spread_over_scores", "the_scale"]
+__all__ = ["score_table", "spread_over_scores"]
 
 
 def score_table(
@@ -51,54 +47,9 @@ def score_table(
     return table.sort_values("rank", ignore_index=True) if ordered else table
 
 
-def grade_table(
-    catalog: Catalog,
-    posterior: Posterior,
-    scale: GradeScale,
-    names: tuple[str, ...],
-    known: NDArray[np.int64],
-    left_out: NDArray[np.int64] | None = None,
-) -> pd.DataFrame:
-    """The columns of `score_table` plus `grade`, `grade_low`, `grade_high` and `known`."""
-    table = score_table(catalog, posterior, ordered=False, left_out=left_out)
-    rows = _shown(len(catalog), left_out)
-    grades, low, high, _ = scale.predict(posterior.mean[rows], np.sqrt(posterior.variance[rows]))
-    words = np.array(names, dtype=object)
-    table["grade"], table["grade_low"], table["grade_high"] = words[grades], words[low], words[high]
-    table["known"] = [words[g] if g >= 0 else None for g in known[rows]]
-    return table.sort_values("rank", ignore_index=True)
-
-
 def _shown(images: int, left_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
     rows = np.arange(images)
     return rows if left_out is None else np.setdiff1d(rows, left_out)
-
-
-def the_scale(
-    posterior: Callable[[], Posterior], names: tuple[str, ...], known: NDArray[np.int64], method: str
-) -> GradeScale:
-    """The calibration from scores to grades; the scores are asked for when the grades are found to suffice.
-
-    Raises:
-        StudyError: no grades are defined, or too few are known to calibrate.
-    """
-    from steelyard.ranker.grades import GradeScale
-
-    rows = np.flatnonzero(known >= 0)
-    if not names:
-        raise StudyError(
-            "no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page"
-        )
-    if method != "rounding" and len(np.unique(known[rows])) < 2:
-        raise StudyError(
-            f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
-        )
-    return GradeScale.fit(
-        posterior().mean[rows],
-        known[rows],
-        len(names),
-        method,  # type: ignore[arg-type]  # checked there
-    )
 
 
 def spread_over_scores(posterior: Posterior, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:

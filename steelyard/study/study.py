@@ -320,12 +320,12 @@ class Study:
         """Names of the grades, in order."""
         return tuple(self.config.page.grades) or tuple(self.catalog.grade_names)
 
-    def known_grades(self) -> NDArray[np.int64]:
-        """A grade code for each image, −1 where none is known; what people said here goes before the catalog."""
+    def known_grades(self, upto: int | None = None) -> NDArray[np.int64]:
+        """A grade code for each image, −1 where none is known, now or as of number `upto` of the log; people go before the catalog."""
         grades = np.full(len(self.catalog), -1, dtype=np.int64)
         if self.catalog.grades is not None:
             grades[:] = self.catalog.grades
-        given = self.store.grades.arrays()
+        given = self.store.grades.arrays(upto)
         for row in np.unique(given.row):  # several people: the median, rounded down
             grades[row] = int(np.median(given.grade[given.row == row]))
         return grades
@@ -354,6 +354,8 @@ class Study:
 
     def grade(self, *, method: str = "ordinal") -> pd.DataFrame:
         """Scores turned into grades: the columns of `score` plus `grade`, `grade_low`, `grade_high` and `known`.
+
+        90% of the images of new groups (patients) have their grade in `grade_low` … `grade_high`; docs/statistics.md says how.
 
         Args:
             method: `ordinal` or `isotonic` calibration from the images whose grade is known, or `rounding` for scores of

@@ -1,0 +1,118 @@
+"""From a study's scores to grades: a scale calibrated on the images whose grade is known, and the table it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.arrays import Rows
+from steelyard.config import ranker_from_saved
+from steelyard.errors import StudyError
+from steelyard.images.catalog import Catalog
+from steelyard.loop.learn import teaching
+from steelyard.ranker.posterior import Posterior
+from steelyard.store.records import Model
+from steelyard.study.learning import answers_about
+from steelyard.study.scores import score_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.ranker.grades import GradeScale
+    from steelyard.study.study import Study
+
+__all__ = ["grade_table", "group_numbers", "study_scale"]
+
+
+def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows, method: str) -> GradeScale:
+    """A scale whose intervals are tested on groups that neither taught the model nor the scale.
+
+    From a convex ranker everything that was said about a group is taken back to measure on it. From a network nothing can be
+    taken back: its intervals rest on the graded images that it has not learnt from, and are all grades where these are too few.
+
+    Args:
+        study: whose known grades count.
+        model: that made the posterior.
+        posterior: of the study's images.
+        left_out: rows that have no score.
+        method: `ordinal`, `isotonic` or `rounding`.
+
+    Raises:
+        StudyError: no grades are defined, or too few are known to calibrate.
+    """
+    from steelyard.ranker.grades import GradeScale
+    from steelyard.trust.grade_sets import calibrated_scale
+    from steelyard.trust.without_groups import scores_without_groups
+
+    names, known = study.grade_names, study.known_grades()
+    known[left_out] = -1
+    rows = np.flatnonzero(known >= 0)
+    if not names:
+        raise StudyError(
+            "no grades are defined; name them in study.toml ([page] grades = […]) or grade on the page"
+        )
+    if method != "rounding" and len(np.unique(known[rows])) < 2:
+        raise StudyError(
+            f"{len(rows)} images with a known grade are too few: grade images of two or more grades first"
+        )
+    if not len(rows):
+        return GradeScale.fit([], [], len(names), method)  # type: ignore[arg-type]  # checked there
+    ranker = ranker_from_saved(model.config.get("ranker", {}))
+    convex = ranker.kind == "convex"
+    answers = answers_about(study.store.answers.arrays(upto=model.comparisons_seq), left_out)
+    taught = None
+    if ranker.multitask:
+        taught = study.known_grades(upto=model.grades_seq).astype(np.float64)
+        taught[taught < 0] = np.nan
+        taught[left_out] = np.nan
+    groups = group_numbers(study.catalog)
+    keep = teaching(answers.labels, answers.reserved, learns_reserved=convex)
+    pairs, labels = answers.pairs[keep], answers.labels[keep]
+    if convex:
+        mean, std = scores_without_groups(posterior, rows, groups, pairs, labels, taught=taught)
+        honest = np.ones(len(rows), dtype=bool)
+    else:
+        mean, std = posterior.mean[rows], np.sqrt(posterior.variance[rows])
+        learnt = np.unique(pairs) if taught is None else np.union1d(pairs, np.flatnonzero(~np.isnan(taught)))
+        honest = ~np.isin(groups[rows], groups[learnt])
+    return calibrated_scale(
+        mean,
+        std,
+        known[rows],
+        groups[rows],
+        len(names),
+        method,  # type: ignore[arg-type]  # checked there
+        witnesses=honest,
+    )
+
+
+def grade_table(
+    catalog: Catalog,
+    posterior: Posterior,
+    scale: GradeScale,
+    names: tuple[str, ...],
+    known: NDArray[np.int64],
+    left_out: Rows | None = None,
+) -> pd.DataFrame:
+    """The columns of `score_table` plus `grade`, `grade_low`, `grade_high` (90%) and `known`."""
+    table = score_table(catalog, posterior, ordered=False, left_out=left_out)
+    rows = np.arange(len(catalog))
+    rows = rows if left_out is None else np.setdiff1d(rows, left_out)
+    grades, low, high, _ = scale.predict(posterior.mean[rows], np.sqrt(posterior.variance[rows]))
+    words = np.array(names, dtype=object)
+    table["grade"], table["grade_low"], table["grade_high"] = words[grades], words[low], words[high]
+    table["known"] = [words[g] if g >= 0 else None for g in known[rows]]
+    return table.sort_values("rank", ignore_index=True)
+
+
+def group_numbers(catalog: Catalog) -> NDArray[np.int64]:
+    """A number for each image's group; an image without one is a group of its own."""
+    codes, alone = catalog.group_codes, np.arange(len(catalog))
+    if codes is None:
+        return alone
+    groups = catalog.groups
+    assert groups is not None
+    nameless = np.array([not name for name in groups.tolist()], dtype=bool)
+    return np.where(nameless, codes.max(initial=0) + 1 + alone, codes)
