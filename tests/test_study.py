@@ -57,7 +57,9 @@ def test_the_loop_learns_the_order(study: Study, severity: np.ndarray) -> None:
     assert model.round == 3
     assert model.answers == 80
     table = study.score()
-    assert list(table.columns) == ["image", "path", "score", "uncertainty", "low", "high", "rank"]
+    assert list(table.columns) == [
+        "image", "path", "score", "uncertainty", "low", "high", "rank", "unlike", "off_domain",
+    ]  # fmt: skip
     assert table["rank"].tolist() == list(range(1, N + 1))
     assert table["score"].is_monotonic_decreasing
     assert ((table["low"] < table["score"]) & (table["score"] < table["high"])).all()

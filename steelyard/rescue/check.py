@@ -23,6 +23,7 @@ from steelyard.store.opening import known_revisions
 from steelyard.store.records import Model
 from steelyard.store.schema import REVISION
 from steelyard.store.store import Store
+from steelyard.study.domain import load_check
 from steelyard.study.making import store_url
 from steelyard.study.models import load_posterior
 
@@ -292,6 +293,8 @@ def _model(place: Path, model: Model, catalog: Catalog | None, newest: bool) -> 
             size = len(load_posterior(folder))
             if catalog is not None and size != len(catalog):
                 yield f"{folder} is about {size} images, but the catalog lists {len(catalog)}"
+        if newest:
+            load_check(folder, 0)
     except (SteelyardError, OSError) as error:
         yield str(error)
     if newest and catalog is not None and model.fingerprint != catalog.fingerprint():

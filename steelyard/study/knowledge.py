@@ -17,6 +17,7 @@ from steelyard.progress import Progress
 from steelyard.ranker.inputs import read_inputs
 from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import Model
+from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.learning import answers_about, estimate
 from steelyard.study.models import learnt_reserved, load_absent, usable_model
@@ -50,7 +51,8 @@ class Knowledge:
     def scores(self, progress: Progress | None = None) -> pd.DataFrame:
         """Of the study's images."""
         posterior, absent = self._scored(progress)
-        return score_table(self._study.catalog, posterior, left_out=self._out(absent))
+        table = score_table(self._study.catalog, posterior, left_out=self._out(absent))
+        return self._with_domain(table, absent)
 
     def scores_of(self, folder: str | Path, progress: Progress | None = None) -> pd.DataFrame:
         """Of images that need not belong to the study."""
@@ -58,14 +60,17 @@ class Knowledge:
         catalog = Catalog.from_folder(
             Path(folder), check=True, on_error=study.config.images.on_error, progress=progress
         )
-        ranker = self._ranker()
+        model, ranker = self._newest_ranker()
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
-        return score_table(catalog, ranker.posterior(inputs, progress=progress))
+        table = score_table(catalog, ranker.posterior(inputs, progress=progress))
+        return add_domain(table, catalog, measure(study.folder / model.path, inputs))
 
-    def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
-        """Where a picture falls among the study's images."""
-        ranker = self._ranker()
-        posterior = ranker.posterior(read_inputs(rgb[None], ranker.config))
+    def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
+        """Where a picture falls among the study's images, and whether it is one of their kind."""
+        made, ranker = self._newest_ranker()
+        inputs = read_inputs(rgb[None], ranker.config)
+        posterior, check = ranker.posterior(inputs), measure(self._study.folder / made.path, inputs)
+        unlike, off = check.at(0)
         score = float(posterior.mean[0])
         model, newest = self._usable()
         others = np.delete(newest.mean, self._out(load_absent(self._study.folder / model.path)))
@@ -73,15 +78,19 @@ class Knowledge:
             "score": score,
             "uncertainty": float(np.sqrt(posterior.variance[0])),
             "rank": int((others > score).sum()) + 1,
+            "unlike": unlike,
+            "off_domain": off,
+            "domain_note": check.note,
         }
 
     def grades(self, method: str) -> pd.DataFrame:
         """Scores turned into grades."""
         study = self._study
         posterior, absent = self._scored()
-        return grade_table(
+        table = grade_table(
             study.catalog, posterior, self.grade_scale(method), study.grade_names, study.known_grades(), self._out(absent)
         )  # fmt: skip
+        return self._with_domain(table, absent)
 
     def grade_scale(self, method: str) -> GradeScale:
         """The calibration from scores to grades."""
@@ -167,12 +176,25 @@ class Knowledge:
             raise StudyError(f"there is no model yet; train one with: steelyard train {self._study.folder}")
         return newest
 
+    def _with_domain(self, table: pd.DataFrame, absent: Rows) -> pd.DataFrame:
+        """How unlike the others each of the study's images is; those that can be read again are measured now."""
+        study, folder = self._study, self._study.folder / self._usable()[0].path
+        check = read_check(folder, len(study.catalog))
+        again = np.setdiff1d(load_absent(folder), absent)
+        if len(again):
+            now = measure(folder, study.seen().rows[again])
+            check.unlike_N[again], check.off_N[again] = now.unlike_N, now.off_N
+        return add_domain(table, study.catalog, check)
+
     def _ranker(self) -> Ranker:
+        return self._newest_ranker()[1]
+
+    def _newest_ranker(self) -> tuple[Model, Ranker]:
         self._newest()
         first: RankerError | None = None
         for model in reversed(self._study.store.models.all()):
             try:
-                return load_ranker(self._study.folder / model.path)
+                return model, load_ranker(self._study.folder / model.path)
             except RankerError as error:  # damaged, or an older one that was in no backup
                 first = first or error
                 log.warning("%s – the model before it is used", error)

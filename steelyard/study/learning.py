@@ -23,6 +23,7 @@ from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import AnswerArrays, NewModel
+from steelyard.study.domain import learn_domain
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior
 from steelyard.study.publishing import publish, sweep, working_folder
@@ -114,10 +115,8 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     left_out = np.union1d(seen.absent, excluded).astype(np.int64)
     answers = answers_about(store.answers.arrays(), left_out)
     models, grades_seq = store.models.all(), store.grades.last_seq()
-    learner = Learner(
-        config.ranker, seen.rows, seed=study.chance.weights(),
-        pool=np.setdiff1d(np.arange(len(seen.rows)), left_out) if len(left_out) else None,
-    )  # fmt: skip
+    pool = np.setdiff1d(np.arange(len(seen.rows)), left_out) if len(left_out) else None
+    learner = Learner(config.ranker, seen.rows, seed=study.chance.weights(), pool=pool)
     count = int(teaching(answers.labels, answers.reserved, learns_reserved=learner.learns_reserved).sum())
     if not count:
         raise StudyError(
@@ -142,6 +141,10 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
         posterior = learner.posterior(ranker, progress=progress)
         ranker.save(working)
         save_posterior(working, posterior, seen.absent)
+        learn_domain(
+            working, seen.rows, study.catalog, pool=pool, absent=seen.absent, ranker=config.ranker,
+            before=study.folder / models[-1].path if models else None,
+        )  # fmt: skip
         accuracy = estimate(posterior, answers, learns_reserved=ranker.learns_reserved)
         alone = _random_alone(posterior, answers) if ranker.learns_reserved and marks is None else []
         metrics = {

@@ -333,7 +333,7 @@ class Study:
     def score(self, folder: str | Path | None = None, *, progress: Progress | None = None) -> pd.DataFrame:
         """Severity of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe).
 
-        Images that are excluded or could not be read are left out; `left_out` tells which.
+        `unlike` is the share of the study's images that are more typical, `off_domain` whether that flags it. Images that are excluded or could not be read are left out; `left_out` tells which.
 
         Args:
             folder: score the images of this folder instead; they need not belong to the study.
@@ -342,14 +342,11 @@ class Study:
         Raises:
             StudyError: there is no model yet.
         """
-        return (
-            self._knowledge.scores(progress)
-            if folder is None
-            else self._knowledge.scores_of(folder, progress)
-        )
+        known = self._knowledge
+        return known.scores(progress) if folder is None else known.scores_of(folder, progress)
 
-    def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
-        """Where a picture that is not in the study falls: `score`, `uncertainty`, `rank` among the study's images."""
+    def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
+        """Where a new picture falls: `score`, `uncertainty`, `rank` among the study's images, `unlike`, `off_domain`, `domain_note`."""
         return self._knowledge.place(rgb)
 
     def grade(self, *, method: str = "ordinal") -> pd.DataFrame:
