@@ -113,7 +113,7 @@ def measure(held: Held, graded: int, method: str, seed: int, chosen: str = "rand
     if chosen == "random":
         known = np.sort(rng.choice(held.pool, min(graded, len(held.pool) // 2), replace=False))
     else:
-        known = spread_over_scores(_fit(held, None).posterior(rows=held.rows), held.pool, graded)
+        known = spread_over_scores(_fit(held, None).posterior(rows=held.rows), held.pool, graded, rng)
     taught = None
     if method == "rounding":
         taught = np.full(len(data.grades), np.nan)

@@ -24,7 +24,7 @@ class Purpose(IntEnum):
     SELECT = 4  # the pairs of later rounds
     WEIGHTS = 5  # a network's first weights and its training
     SIDES = 6  # which image of a pair is shown on the left
-    GRADING = 7  # images suggested for grading before there is a model
+    GRADING = 7  # images suggested for grading
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,9 @@ class Knowledge:
         if state.posterior is None:
             chosen = study.chance.rng(Purpose.GRADING).permutation(free)[:n]
         else:
-            chosen = spread_over_scores(state.posterior, free, n)
+            chosen = spread_over_scores(
+                state.posterior, free, n, study.chance.rng(Purpose.GRADING, len(free))
+            )
         return [str(study.catalog.ids[row]) for row in chosen]
 
     def accuracy(self) -> AccuracyEstimate:

@@ -368,7 +368,7 @@ class Study:
         return self._knowledge.grade_scale(method)
 
     def suggest_grading(self, n: int = 10) -> list[str]:
-        """Images whose grade would help most: spread over the score, the unsure ones first, none graded twice."""
+        """Images to grade next: spread over the score and else drawn at random, so that they stand for the rest; none graded twice."""
         return self._knowledge.suggest_grading(n)
 
     def accuracy(self) -> AccuracyEstimate:
