@@ -1,7 +1,9 @@
 """Greedy choice with the posterior covariance updated after every pick.
 
-The answer to a picked pair z = h_i − h_j is not known yet, but how much it will teach is: under the Laplace posterior
-it adds σ̇ z zᵀ to the precision whatever it says. So (Sherman–Morrison) with a = Σz and g = σ̇ / (1 + σ̇ zᵀΣz)
+The answer to a picked pair z = h_i − h_j is not known yet, but how much it is expected to teach is: under the Laplace
+posterior it adds σ̇ z zᵀ to the precision. Without ties as outcomes σ̇ is the same whatever is said; a tie as an outcome
+bends the likelihood more than a decision does, and σ̇ is the mean over the three answers (`expected_curvature`). So
+(Sherman–Morrison) with a = Σz and g = σ̇ / (1 + σ̇ zᵀΣz)
 
     Σ ← Σ − g a aᵀ        and for every candidate c:  c's variance ← variance − g (cᵀa)²
 

@@ -3,13 +3,14 @@
     minimise  −Σ_n s_n log P(c_n | wᵀz_n) + λ/2 ‖w‖²  (+ Σ_i (wᵀφ_i + b − A_i)² over graded images, P6)
 
 with z = φ_i − φ_j and the likelihoods of `likelihood.py`. One optimum, found by Newton's method to rounding error; λ is
-where the marginal likelihood (Laplace's approximation) is highest; the Hessian's inverse is the posterior covariance, for
-free. The same input always gives the same head.
+where the marginal likelihood (Laplace's approximation) is highest with every answer for itself; then all answers count s_n
+times the same share, because those about one image are not independent (`temper.py`); the Hessian's inverse is the posterior
+covariance, for free. The same input always gives the same head.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from steelyard.ranker.blocks import gather
 from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.reduction import Kernel, Reduction
+from steelyard.ranker.temper import Sharing, Temper, design_effect, fit_temper, tau_prior, without_images
 
 __all__ = ["ConvexHead", "Ties"]
 
@@ -30,9 +32,6 @@ Ties = Literal["half", "rao_kupper"]
 
 # λ is looked for where the prior deviation of a typical difference, √(mean |z|²/λ), lies between these.
 _SPREADS = (0.05, 50.0)
-# λ, in multiples of the most likely. Ties as outcomes make answers look sharper than they are – several are about the
-# same image, and grades are coarse –, which shows with many answers; docs/ranker.md has the figures.
-_CAUTION: dict[Ties, float] = {"half": 1.0, "rao_kupper": 2.0}
 _DEFAULT_SPREAD = 1.0  # before the first answer; colitis and retinopathy images settle near it
 
 
@@ -48,6 +47,8 @@ class ConvexHead:
         log_evidence: log marginal likelihood at λ (Laplace).
         tau: half-width of a tie (Rao–Kupper), 0 for half ties.
         bias: b of the grades (P6), 0 without grades.
+        share: what one answer counts, 1 / the design effect of answers that share images.
+        temper: how probabilities are made from the scores; None in heads of earlier versions.
     """
 
     reduction: Reduction
@@ -57,6 +58,8 @@ class ConvexHead:
     log_evidence: float
     tau: float = 0.0
     bias: float = 0.0
+    share: float = 1.0
+    temper: Temper | None = None
 
     @classmethod
     def fit(
@@ -89,7 +92,7 @@ class ConvexHead:
             whitening: 0 … 1, how far the principal components are brought to equal variance.
             kernel: `none` or `rbf`.
             ties: a tie as half a win and half a loss (P3) or as an outcome of its own, with learnt τ.
-            precision: λ; None takes the most likely, and twice that where ties are outcomes (`_CAUTION`).
+            precision: λ; None takes the most likely, and lets answers count less where they share images.
             sample_weight: how much each answer counts, shape (n,).
             grades: absolute labels A, shape (N,), NaN where unknown: learns them as well (P6), each image once.
             grade_weight: weight of the squared errors against the comparisons.
@@ -124,10 +127,11 @@ class ConvexHead:
             size=reduction.size,
         )
         at = problem.start(start)
+        share, sharing = 1.0, Sharing.of(index, reduction.size)
         if precision is None:
-            near = None if start is None else start.precision / _CAUTION[ties]
-            precision, at = problem.best_precision(at, near)
-            precision *= _CAUTION[ties]
+            precision, at = problem.best_precision(at, None if start is None else start.precision)
+            share = 1.0 / problem.design_effect(at, precision, sharing)
+            problem = replace(problem, share=share * problem.share)
         elif not (np.isfinite(precision) and precision > 0):
             raise RankerError(f"the prior precision is above 0, not {precision}")
         at, hessian = problem.climb(at, precision, tolerance=1e-9)
@@ -137,7 +141,9 @@ class ConvexHead:
         covariance = (inverse + inverse.T)[:d, :d] / 2
         tau = float(at[-1]) if ties == "rao_kupper" else 0.0
         bias = float(at[d]) if len(graded) else 0.0
-        return cls(reduction, at[:d], covariance, float(precision), evidence, tau, bias)
+        mean, variance = problem.without_images(at, covariance, sharing)
+        temper = fit_temper(mean, variance, given[sharing.chosen], tau, ties=ties == "rao_kupper")
+        return cls(reduction, at[:d], covariance, float(precision), evidence, tau, bias, share, temper)
 
     def transform(self, features_N_F: ArrayLike) -> NDArray[np.float32]:
         """Reduced features, shape (N, D)."""
@@ -155,12 +161,16 @@ class ConvexHead:
             if features_N_F is None:
                 raise RankerError("a posterior needs images: give features, or rows that were reduced before")
             rows = self.transform(features_N_F)
-        return Posterior(self.bias, rows, self.weights, self.covariance, "laplace", self.tau)
+        return Posterior(
+            self.bias, rows, self.weights, self.covariance, "laplace", self.tau, self.share, self.temper
+        )
 
     def to_arrays(self) -> dict[str, NDArray[np.float64]]:
         """Everything, as named arrays that safetensors can hold; writing them is the caller's."""
-        numbers = np.array([self.precision, self.log_evidence, self.tau, self.bias])
-        own = {"weights": self.weights, "covariance": self.covariance, "numbers": numbers}
+        numbers = [self.precision, self.log_evidence, self.tau, self.bias]
+        if self.temper is not None:
+            numbers += [self.share, self.temper.scale, self.temper.tau]
+        own = {"weights": self.weights, "covariance": self.covariance, "numbers": np.array(numbers)}
         own |= {f"reduction.{name}": value for name, value in self.reduction.to_arrays().items()}
         # safetensors writes the memory of an array without asking for its order.
         return {name: np.ascontiguousarray(value) for name, value in own.items()}
@@ -174,9 +184,11 @@ class ConvexHead:
         """
         try:
             inner = {k.removeprefix("reduction."): v for k, v in arrays.items() if k.startswith("reduction.")}
-            precision, evidence, tau, bias = (float(v) for v in arrays["numbers"])
+            precision, evidence, tau, bias, *later = (float(v) for v in arrays["numbers"])
+            share, temper = (later[0], Temper(*later[1:])) if later else (1.0, None)  # 0.1 had neither
             weights, covariance = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "covariance"))
-            return cls(Reduction.from_arrays(inner), weights, covariance, precision, evidence, tau, bias)
+            own = Reduction.from_arrays(inner)
+            return cls(own, weights, covariance, precision, evidence, tau, bias, share, temper)
         except KeyError as missing:
             raise RankerError(f"the saved head lacks the array {missing}; train it anew") from None
 
@@ -215,7 +227,7 @@ class _Problem:
         if len(self.grades):
             total += self.grade_weight * np.sum(np.square(self.phi @ w + at[self.size] - self.grades))
         if self.ties == "rao_kupper":
-            total -= _tau_prior(tau)[0]
+            total -= tau_prior(tau)[0]
         return float(total)
 
     def derivatives(self, at: Floats, precision: float) -> tuple[Floats, Floats]:
@@ -237,7 +249,7 @@ class _Problem:
             up, down = sigmoid(tau - gap), sigmoid(tau + gap)
             tied = float(self.share @ (self.answers == 0.5))
             barrier = np.expm1(2 * tau)
-            _, prior_slope, prior_bend = _tau_prior(tau)
+            _, prior_slope, prior_bend = tau_prior(tau)
             gradient[-1] = self.share @ (a * up + b * down) - tied * 2 * (1 + 1 / barrier) - prior_slope
             bell_up, bell_down = up * (1 - up), down * (1 - down)
             hessian[-1, -1] = (
@@ -281,6 +293,24 @@ class _Problem:
             value += len(self.grades) / 2 * np.log(self.grade_weight / np.pi) + np.log(2 * np.pi) / 2
         return factor, float(value)
 
+    def without_images(self, at: Floats, covariance: Floats, sharing: Sharing) -> tuple[Floats, Floats]:
+        """Differences of answered pairs – mean and variance – had nothing been said about either image."""
+        gap, tau = self.z @ at[: self.size], self._tau(at)
+        pulls = self.share * slope(gap, self.answers, tau)
+        bends = self.share * curvature(gap, self.answers, tau)
+        shift, variance = without_images(self.z, sharing, covariance, pulls, bends)
+        return gap[sharing.chosen] - shift, variance
+
+    def design_effect(self, at: Floats, precision: float, sharing: Sharing) -> float:
+        """How many of these answers tell as much as one independent one."""
+        at, hessian = self.climb(at, precision, tolerance=1e-4)
+        keep = self.size + (1 if len(self.grades) else 0)
+        factor = linalg.cholesky(hessian[:keep, :keep], lower=True)
+        root = linalg.solve_triangular(factor, np.eye(keep), lower=True)[:, : self.size]  # Σ = rootᵀ root
+        mean, variance = self.without_images(at, root.T @ root, sharing)
+        errors, said = self.z[sharing.chosen] @ root.T, self.answers[sharing.chosen]
+        return design_effect(sharing, said, mean, variance, self._tau(at), errors)
+
     def best_precision(self, at: Floats, near: float | None) -> tuple[float, Floats]:
         """λ with the highest evidence, and the optimum close to it."""
         length = float(np.mean(np.sum(np.square(self.z), axis=1))) if len(self.z) else 0.0
@@ -300,22 +330,6 @@ class _Problem:
 
         found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
         return float(np.exp(found.x)), memory["at"]
-
-
-def _tau_prior(tau: float) -> tuple[float, float, float]:
-    """One imagined answer about two equal images, half a tie and half a decision: value, slope, second derivative.
-
-    It keeps τ away from 0 where nobody ever tied and from infinity where everybody did.
-    """
-    # ½ log P(tie | 0) + ½ log P(win | 0) = ½ log(e^{2τ} − 1) + 3/2 log σ(−τ)
-    barrier = np.expm1(2 * tau)
-    s = float(sigmoid(np.asarray(tau)))
-    value = 0.5 * np.log(barrier) - 1.5 * np.logaddexp(0.0, tau)
-    return (
-        float(value),
-        float((1 + 1 / barrier) - 1.5 * s),
-        float(-2 * (1 + 1 / barrier) / barrier - 1.5 * s * (1 - s)),
-    )
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> Floats:

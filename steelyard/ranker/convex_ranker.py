@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ class ConvexRanker:
             "precision": self.head.precision,
             "log_evidence": self.head.log_evidence,
             "tau": self.head.tau,
+            "share": self.head.share,
+            "temper": None if self.head.temper is None else asdict(self.head.temper),
         }
 
     def posterior(

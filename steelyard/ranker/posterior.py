@@ -22,7 +22,8 @@ from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.blocks import blocks
-from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, outcomes, slope
+from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, slope
+from steelyard.ranker.temper import Temper
 
 __all__ = ["Kind", "Posterior"]
 
@@ -41,6 +42,8 @@ class Posterior:
         covariance_D_D: covariance of the weights, shape (D, D).
         kind: where it comes from.
         tau: half-width of a tie (Rao–Kupper); 0 is RankNet.
+        share: what one answer counts, below 1 where answers that share images are not independent (`temper.py`).
+        temper: how probabilities are made from the scores; None takes the scores as they are.
 
     Raises:
         RankerError: shapes do not fit or a number is not finite.
@@ -54,6 +57,8 @@ class Posterior:
         covariance_D_D: ArrayLike,
         kind: Kind,
         tau: float = 0.0,
+        share: float = 1.0,
+        temper: Temper | None = None,
     ) -> None:
         rows = features_N_D if isinstance(features_N_D, np.ndarray) else np.asarray(features_N_D)
         if rows.ndim != 2:
@@ -84,7 +89,7 @@ class Posterior:
         self.weights_D: Floats = weights
         self.covariance_D_D: Floats = covariance
         self.kind: Kind = kind
-        self.tau = float(tau)
+        self.tau, self.share, self.temper = float(tau), float(share), temper
         self._mean: Floats | None = None
         # The variance is a known one less the squares of what each later answer explains: (N,) and (k, D).
         self._variance: Floats | None = None
@@ -245,8 +250,7 @@ class Posterior:
 
     def outcomes(self, pairs: ArrayLike) -> Floats:
         """P(first), P(tie), P(second) for pairs, uncertainty of the scores included, shape (n, 3)."""
-        mean, variance = self.difference(pairs)
-        return outcomes(mean, variance, self.tau)
+        return (self.temper or Temper(1.0, self.tau)).outcomes(*self.difference(pairs))
 
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
         """Joint draws of all scores, shape (n, N); a draw is one set of weights for the whole pool."""
@@ -287,8 +291,8 @@ class Posterior:
         """
         given = float(check_answers([answer], ties=self.tau > 0)[0])
         gain, spread, mean = self._line(pair)
-        alpha = _climb(mean, spread, given, self.tau)
-        bend = float(curvature(mean + alpha * spread, given, self.tau))
+        alpha = self.share * _climb(mean, self.share * spread, given, self.tau)
+        bend = self.share * float(curvature(mean + alpha * spread, given, self.tau))
         after = self._shrunk(gain, spread, bend, self.weights_D + alpha * gain)
         after._mean = None
         return after
@@ -299,7 +303,8 @@ class Posterior:
         The curvature is the expected one at the present mean difference.
         """
         gain, spread, mean = self._line(pair)
-        after = self._shrunk(gain, spread, float(expected_curvature(mean, self.tau)), self.weights_D)
+        bend = self.share * float(expected_curvature(mean, self.tau))
+        after = self._shrunk(gain, spread, bend, self.weights_D)
         after._mean = self._mean
         return after
 
@@ -334,7 +339,7 @@ class Posterior:
         after.offset_N = self.offset_N if chosen is None else self.offset_N[chosen]
         after.features_N_D = self.features_N_D if features is None else features
         after.weights_D, after.covariance_D_D = weights, covariance
-        after.kind, after.tau = self.kind, self.tau
+        after.kind, after.tau, after.share, after.temper = self.kind, self.tau, self.share, self.temper
         after._mean, after._variance, after._explained = None, None, ()
         return after
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from steelyard.config import ranker_from_saved
 from steelyard.errors import StudyError
 from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
 from steelyard.store.store import Store
 
@@ -27,16 +28,16 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
         np.save(folder / "absent.npy", absent)
     rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
     np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
-    arrays = save(
-        {
-            "offset": np.ascontiguousarray(posterior.offset_N),
-            "weights": np.ascontiguousarray(posterior.weights_D),
-            "covariance": np.ascontiguousarray(posterior.covariance_D_D),
-            "tau": np.array([posterior.tau]),
-        },
-        metadata={"kind": posterior.kind},
-    )
-    (folder / "posterior.safetensors").write_bytes(arrays)
+    arrays = {
+        "offset": np.ascontiguousarray(posterior.offset_N),
+        "weights": np.ascontiguousarray(posterior.weights_D),
+        "covariance": np.ascontiguousarray(posterior.covariance_D_D),
+        "tau": np.array([posterior.tau]),
+        "share": np.array([posterior.share]),
+    }
+    if posterior.temper is not None:
+        arrays["temper"] = np.array([posterior.temper.scale, posterior.temper.tau])
+    (folder / "posterior.safetensors").write_bytes(save(arrays, metadata={"kind": posterior.kind}))
 
 
 def learnt_reserved(model: Model) -> bool:
@@ -89,17 +90,13 @@ def load_posterior(folder: Path) -> Posterior:
     try:
         with safe_open(folder / "posterior.safetensors", framework="numpy") as file:
             kind = file.metadata()["kind"]
-            arrays = {name: file.get_tensor(name) for name in ("offset", "weights", "covariance", "tau")}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            offset, weights, covariance = (arrays[name] for name in ("offset", "weights", "covariance"))
+            tau, share = float(arrays["tau"][0]), float(arrays["share"][0]) if "share" in arrays else 1.0
+            temper = Temper(*arrays["temper"].tolist()) if "temper" in arrays else None  # 0.1 had neither
         rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
         raise StudyError(
             f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
         ) from error
-    return Posterior(
-        arrays["offset"],
-        rows,
-        arrays["weights"],
-        arrays["covariance"],
-        kind=kind,
-        tau=float(arrays["tau"][0]),
-    )
+    return Posterior(offset, rows, weights, covariance, kind=kind, tau=tau, share=share, temper=temper)

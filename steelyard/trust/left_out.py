@@ -43,7 +43,7 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Left
     """Score differences of answered pairs as the Laplace fit would have had them without any answer about that pair.
 
     The answers about a pair all pull along its z. Removing them moves the mode by one Newton step: with v = zᵀΣz,
-    G = Σℓ′ and H = −Σℓ″ over the pair's answers at the mode, Δ₋ = Δ − G·v / (1 − H·v) and v₋ = v / (1 − H·v).
+    G = Σℓ′ and H = −Σℓ″ over the pair's answers at the mode, each times what an answer counts, Δ₋ = Δ − G·v / (1 − H·v) and v₋ = v / (1 − H·v).
 
     Args:
         posterior: of kind `laplace`, fitted with exactly these answers about these pairs, and with others or none.
@@ -62,8 +62,8 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Left
     place = place.reshape(-1)
     mean, variance = posterior.difference(unique)
     at = mean[place]
-    pull = np.bincount(place, slope(at, given, posterior.tau), minlength=len(unique))
-    bend = np.bincount(place, curvature(at, given, posterior.tau), minlength=len(unique))
+    pull = np.bincount(place, posterior.share * slope(at, given, posterior.tau), minlength=len(unique))
+    bend = np.bincount(place, posterior.share * curvature(at, given, posterior.tau), minlength=len(unique))
     # H·v is the leverage of the pair's answers, below 1; the guard is for rounding only.
     left = np.maximum(1.0 - bend * variance, 1e-6)
     return LeftOut(
