@@ -282,12 +282,22 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score images: severity, uncertainty, interval and rank."""
+    """Score images: severity, uncertainty, interval and rank, and how unlike the study's images each is.
+
+    `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another camera, organ or
+    modality, and damaged ones: 4% of new images of the same kind are flagged by chance.
+    """
+    from steelyard.study.domain import sentence as about_domain
+
     with opened_study(study) as opened, progress_bar() as progress:
         table = opened.score(folder, progress=progress)
         if folder is None and len(table) < len(opened.catalog):
             left_out = len(opened.catalog) - len(table)
             err.print(f"{left_out} of {len(opened.catalog)} images have no score: excluded or unreadable")
+        if (folder is not None or table.attrs["domain"]) and (
+            said := about_domain(table, own=folder is None)
+        ):
+            err.print(escape_markup(said), soft_wrap=True)
     deliver(table, output, as_json)
 
 
@@ -303,11 +313,14 @@ def grade(
     as_json: AsJson = False,
 ) -> None:
     """Turn scores into grades, with intervals, learnt from the images that have one."""
+    from steelyard.study.domain import sentence as about_domain
     from steelyard.trust.grade_sets import sentence
 
     with opened_study(study) as opened:
         table = opened.grade(method=method)
         err.print(sentence(opened.grade_scale(method)))
+        if table.attrs["domain"]:
+            err.print(escape_markup(about_domain(table, own=True)), soft_wrap=True)
     deliver(table, output, as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table
+from steelyard.study.domain import sentence
 from steelyard.trust.accuracy import share_interval
 
 if TYPE_CHECKING:
@@ -73,17 +75,18 @@ def write_study_report(
             progress(1, 1, "figures")
         seconds = measured_seconds(answers.answered_at - answers.shown_at)
         people = _people_table(status, agreement)
-        ends = _ends_table(scores)
+        ends, strange = _ends_table(scores), _unlike_table(scores)
+        unknown = [sentence(scores, own=True)] if scores.attrs["domain"] else []
         beside = target.with_name(f"{target.stem}_files")
         for figure in (*accuracy, *scale):
             figure.write(beside / "figures")
-        for table in (people, ends):
+        for table in (people, ends, *strange):
             table.write(beside / "tables")
         sections = [
             Section(
                 "Where it stands", findings=_findings(status, estimate, agreement, seconds), figures=accuracy
             ),
-            Section("The scale", figures=scale, tables=[ends]),
+            Section("The scale", figures=scale, tables=[ends, *strange], findings=unknown),
             Section("The answers", tables=[people]),
             _reproduction(study, models),
         ]
@@ -302,6 +305,19 @@ def _ends_table(scores: pd.DataFrame, many: int = 5) -> Table:
         ["image", "rank", "score", "deviation", "one of the"],
         rows,
     )
+
+
+def _unlike_table(scores: pd.DataFrame, many: int = 10) -> list[Table]:
+    """The images that fit in least, where any is flagged."""
+    flagged = scores[scores["off_domain"] == True].sort_values("unlike", ascending=False, kind="stable")  # noqa: E712
+    rows = [
+        [str(row["path"] or row["image"]), str(row["rank"]), f"{math.floor(100 * float(row['unlike']))} %"]
+        for row in flagged.head(many).to_dict("records")
+    ]
+    more = f" The first {many} are shown." if len(flagged) > many else ""
+    note = f"{sentence(scores, own=True)}{more}"
+    columns = ["image", "rank", "images of the study that are more typical"]
+    return [Table("unlike", "Images unlike the others", columns, rows, note)] if rows else []
 
 
 def _findings(status: dict[str, Any], estimate: Any, agreement: dict[str, Any], seconds: float) -> list[str]:

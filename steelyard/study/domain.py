@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
     from steelyard.ranker.domain import Domain
 
-__all__ = ["DomainCheck", "add_domain", "learn_domain", "load_check", "load_domain", "measure", "read_check"]
+__all__ = [
+    "DomainCheck",
+    "add_domain",
+    "learn_domain",
+    "load_check",
+    "load_domain",
+    "measure",
+    "read_check",
+    "sentence",
+]
 
 log = logging.getLogger("steelyard")
 _FILE = "domain.safetensors"
@@ -62,6 +71,11 @@ class DomainCheck:
             else ""
         )
         return cls(values, off_domain(values, groups), few)
+
+    @property
+    def flagged(self) -> NDArray[np.bool_]:
+        """Where an image is flagged, shape (N,)."""
+        return np.equal(self.off_N, True).astype(bool)
 
     def at(self, row: int) -> tuple[float | None, bool | None]:
         """`unlike` and whether it is flagged, of one image."""
@@ -170,6 +184,32 @@ def add_domain(table: pd.DataFrame, catalog: Catalog, check: DomainCheck) -> pd.
     table = table.assign(unlike=check.unlike_N[rows], off_domain=check.off_N[rows])
     table.attrs["domain"] = check.note
     return table
+
+
+def sentence(table: pd.DataFrame, *, own: bool) -> str:
+    """What to say about a table of `add_domain`: what is flagged and what chance would flag, or why nothing is; "" if nothing.
+
+    Args:
+        table: of scores or grades.
+        own: of the study's own images, of which some are always the least typical.
+    """
+    from steelyard.ranker.domain import ALPHA
+
+    note = str(table.attrs.get("domain", ""))
+    if note:
+        return f"{note[0].upper()}{note[1:]}."
+    flagged, images = int(np.equal(table["off_domain"].to_numpy(), True).sum()), len(table)
+    if not flagged:
+        return ""
+    if own:
+        return (
+            f"{flagged:,} of {images:,} images are flagged as unlike the others (off_domain). About {ALPHA:.0%} always are, being the "
+            "least typical: look whether they belong."
+        )
+    return (
+        f"{flagged:,} of {images:,} images are flagged as unlike the study's images (off_domain); of images of the same kind about "
+        f"{ALPHA:.0%} would be. Take their scores with care."
+    )
 
 
 def _opened(folder: Path) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import threading
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ class Placer:
         self._child = Child(__name__, study_folder, timeout=TIMEOUT_SECONDS, task="scoring")
         self._idle: threading.Timer | None = None
 
-    def place(self, rgb: NDArray[np.uint8]) -> dict[str, float]:
-        """`score`, `uncertainty` and `rank` of a picture, as `Study.place`.
+    def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
+        """`score`, `uncertainty`, `rank`, `unlike`, `off_domain` and `domain_note` of a picture, as `Study.place`.
 
         Raises:
             StudyError: there is no model, or the process failed.
@@ -40,7 +40,8 @@ class Placer:
             reply = self._child.ask(struct.pack("<II", *rgb.shape[:2]), rgb.data.cast("B"))
         finally:
             self._rest(IDLE_SECONDS)
-        return {key: float(reply[key]) for key in ("score", "uncertainty", "rank")}
+        found: dict[str, Any] = {key: float(reply[key]) for key in ("score", "uncertainty", "rank")}
+        return found | {key: reply[key] for key in ("unlike", "off_domain", "domain_note")}
 
     def stop(self) -> None:
         """End the process."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
+from steelyard.study.domain import DomainCheck, read_check
 from steelyard.study.models import load_absent, load_posterior, usable_model
 
 __all__ = ["Filter", "Ranking", "Rankings", "density"]
@@ -21,11 +23,12 @@ Z95 = 1.96
 
 @dataclass(frozen=True)
 class Filter:
-    """Which images: of a grade, of a group, with some text in path, group or id."""
+    """Which images: of a grade, of a group, with some text in path, group or id, or flagged as unlike the others."""
 
     grade: int | None = None
     group: str = ""
     text: str = ""
+    off_domain: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Ranking:
         std: its standard deviation, (N,).
         order: catalog rows from least to most severe, excluded images left out.
         rank: 1 = most severe, by catalog row; 0 for excluded images.
+        domain: how unlike the others every catalog row is.
     """
 
     model: Model
@@ -45,6 +49,12 @@ class Ranking:
     std: NDArray[np.float64]
     order: NDArray[np.int64]
     rank: NDArray[np.int64]
+    domain: DomainCheck
+
+    @cached_property
+    def off_domain(self) -> int | None:
+        """How many of the images in the ranking are flagged as unlike the others; None where nothing can be said."""
+        return None if self.domain.note else int(self.domain.flagged[self.order].sum())
 
     def interval(self, row: int) -> tuple[float, float]:
         """The 95% interval of a row's score."""
@@ -101,7 +111,8 @@ class Rankings:
             order = order[shown[order]]
             rank = np.zeros(len(score), dtype=np.int64)
             rank[order] = np.arange(len(order), 0, -1)
-            self._ranking = Ranking(model, score, std, order, rank)
+            domain = read_check(self.study.folder / model.path, len(score))
+            self._ranking = Ranking(model, score, std, order, rank, domain)
             self._excluded = len(excluded)
             self._filtered.clear()
             return self._ranking
@@ -114,7 +125,10 @@ class Rankings:
         with self._lock:
             found = self._filtered.get(key)
         if found is None:
-            found = ranking.order[self._mask(wanted)[ranking.order]]
+            mask = self._mask(wanted)
+            if wanted.off_domain:
+                mask &= ranking.domain.flagged
+            found = ranking.order[mask[ranking.order]]
             with self._lock:
                 if len(self._filtered) > 32:
                     self._filtered.clear()

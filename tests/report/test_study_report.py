@@ -49,7 +49,7 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "one of the",
     ):
         assert needed in text
-    assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {"people", "ends"}
+    assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {"people", "ends", "unlike"}
     assert {p.stem for p in (tmp_path / "study_files" / "figures").iterdir()} == {
         "history",
         "scale",

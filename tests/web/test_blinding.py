@@ -14,7 +14,7 @@ from steelyard.study import Study
 from tests.web.actors import Client, Enter, N, Server
 from tests.web.blinded import FAR, SIZES, new, routes
 
-WORDS = {"rank", "score", "std", "path", "group", "file", "strategy", "reason", "row", "content", "median", "density", "model"}  # fmt: skip
+WORDS = {"rank", "score", "std", "path", "group", "file", "strategy", "reason", "row", "content", "median", "density", "model", "unlike", "off_domain", "domain_note"}  # fmt: skip
 
 
 def giveaways(study: Study) -> list[str]:

@@ -114,7 +114,15 @@ def test_a_dropped_image_lands_in_its_place(
     table = trained.score()
     middle = float(table["score"].median())
     placer = server.app.state.web.placer
-    monkeypatch.setattr(placer, "place", lambda rgb: {"score": middle, "uncertainty": 0.5, "rank": 1.0})
+    said = {
+        "score": middle,
+        "uncertainty": 0.5,
+        "rank": 1.0,
+        "unlike": 0.5,
+        "off_domain": False,
+        "domain_note": "",
+    }
+    monkeypatch.setattr(placer, "place", lambda rgb: dict(said))
     user = window(server)
     page = user.open("/ranking")
     settle(user, "ranking")
@@ -123,8 +131,15 @@ def test_a_dropped_image_lands_in_its_place(
     rank = int((table["score"] > middle).sum()) + 1
     assert f"rank {rank} of {len(table)}" in page.locator("#placed-text").inner_text()
     page.wait_for_selector(".cell.near")
+    assert not page.locator("#placed-unlike").is_visible()
     assert serious(page) == []
     user.shot("ranking-placed")
+    said |= {"unlike": 179 / 180, "off_domain": True}
+    page.locator("#place-file").set_input_files(pictures / "image-00004.png")
+    page.wait_for_selector("#placed-unlike:has-text('does not look like the images of this study')")
+    assert "more than 99 % of them are more typical" in page.locator("#placed-unlike").inner_text()
+    assert serious(page) == []
+    user.shot("ranking-placed-unlike")
     page.locator("#place-file").set_input_files(pictures / "labels.csv")
     page.wait_for_selector("#placed-text:has-text('not a picture')")
     user.errors[:] = [error for error in user.errors if "422" not in error]

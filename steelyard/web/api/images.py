@@ -45,6 +45,7 @@ Id = Annotated[ImageId, Path(description="The image's id.")]
 Grade = Annotated[int | None, Query(ge=0, le=99, description="Only images of this grade.")]
 Group = Annotated[str, Query(max_length=100, description="Only images of this group.")]
 Text = Annotated[str, Query(max_length=100, description="Text in path, group or id.")]
+OffDomain = Annotated[bool, Query(description="Only images that are flagged as unlike the study's others.")]
 
 
 @router.get(
@@ -128,6 +129,7 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
     ranked = ranking is not None and bool(ranking.rank[row])
     below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
     low, high = ranking.interval(row) if ranking else (None, None)
+    unlike, off_domain = ranking.domain.at(row) if ranking else (None, None)
     grade = int(web.rankings.grades()[row])
     names = web.study.grade_names
     return ImageInfo(
@@ -136,6 +138,7 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
         score=float(ranking.score[row]) if ranking else None, low=low, high=high,
         rank=int(ranking.rank[row]) if ranking and ranked else None,
         total=len(ranking.order) if ranking else len(web.study.catalog),
+        unlike=unlike, off_domain=off_domain, domain_note=ranking.domain.note if ranking else "",
         below=below, above=above,
         comparisons=[
             TookPart(
@@ -166,11 +169,18 @@ def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead, key: ChangeId
 
 @router.get("/ranking/summary", tags=["ranking"], responses=responses(401, 403, 422, 503))
 def ranking_summary(
-    web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
+    web: WebOf,
+    who: Lead,
+    grade: Grade = None,
+    group: Group = "",
+    text: Text = "",
+    off_domain: OffDomain = False,
 ) -> RankingSummary:
     """How many images the filter lets through, and which model ranked them."""
     ranking = web.rankings.newest()
-    rows = web.rankings.rows(ranking, _filter(web, grade, group, text)) if ranking else np.zeros(0)
+    rows = (
+        web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain)) if ranking else np.zeros(0)
+    )
     return RankingSummary(
         model=ranking.model.id if ranking else None,
         created=ranking.model.created if ranking else None,
@@ -178,6 +188,8 @@ def ranking_summary(
         total=len(ranking.order) if ranking else len(web.study.catalog),
         aspect=web.aspect,
         grades=list(web.study.grade_names),
+        off_domain=ranking.off_domain if ranking else None,
+        domain_note=ranking.domain.note if ranking else "",
     )
 
 
@@ -188,12 +200,17 @@ def ranking_summary(
     responses=responses(401, 403, 422, 503, also={200: {"content": {"application/octet-stream": BINARY}}}),
 )  # fmt: skip
 def ranking_scores(
-    web: WebOf, who: Lead, grade: Grade = None, group: Group = "", text: Text = ""
+    web: WebOf,
+    who: Lead,
+    grade: Grade = None,
+    group: Group = "",
+    text: Text = "",
+    off_domain: OffDomain = False,
 ) -> Response:
     """All scores in ascending order, as little-endian 32-bit floats."""
     ranking = web.rankings.newest()
     rows = (
-        web.rankings.rows(ranking, _filter(web, grade, group, text))
+        web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain))
         if ranking
         else np.zeros(0, dtype=np.int64)
     )
@@ -206,21 +223,23 @@ def ranking_scores(
 @router.get("/ranking", tags=["ranking"], responses=responses(401, 403, 422, 503))
 def ranking_rows(
     web: WebOf, who: Lead, start: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, limit: Limit = 200,
-    grade: Grade = None, group: Group = "", text: Text = "",
+    grade: Grade = None, group: Group = "", text: Text = "", off_domain: OffDomain = False,
 ) -> RankingOut:  # fmt: skip
     """A window of the ranking, from least to most severe."""
     ranking = web.rankings.newest()
     if ranking is None:
         return RankingOut(model=None, start=start, total=0, images=[])
-    rows = web.rankings.rows(ranking, _filter(web, grade, group, text))
+    rows = web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain))
     counts, grades, names = web.rankings.comparisons(), web.rankings.grades(), web.study.grade_names
     images = []
     for row in rows[start : start + limit].tolist():
         low, high = ranking.interval(row)
+        unlike, off = ranking.domain.at(row)
         images.append(
             ImageRow(
                 id=web.ids.at(row), score=float(ranking.score[row]), low=low, high=high, rank=int(ranking.rank[row]),
                 grade=_grade_name(names, int(grades[row])), comparisons=int(counts[row]),
+                unlike=unlike, off_domain=off,
             )
         )  # fmt: skip
     return RankingOut(model=ranking.model.id, start=start, total=len(rows), images=images)
@@ -265,7 +284,8 @@ def _place(web: Web, file: UploadFile) -> Placed:
     below, above = _neighbours(web, ranking, *ranking.around(score))
     return Placed(
         score=score, low=score - Z95 * std, high=score + Z95 * std,
-        rank=int((ranking.score[ranking.order] > score).sum()) + 1, total=len(ranking.order), below=below, above=above,
+        rank=int((ranking.score[ranking.order] > score).sum()) + 1, total=len(ranking.order),
+        unlike=found["unlike"], off_domain=found["off_domain"], domain_note=found["domain_note"], below=below, above=above,
     )  # fmt: skip
 
 
@@ -278,10 +298,10 @@ def _neighbours(
     return named(low), named(high)
 
 
-def _filter(web: Web, grade: int | None, group: str, text: str) -> Filter:
+def _filter(web: Web, grade: int | None, group: str, text: str, off_domain: bool) -> Filter:
     """What is searched for: a public id stands for its content id."""
     row = web.ids.row(text) if len(text) == 32 else None
-    return Filter(grade, group, text if row is None else web.study.catalog.ids[row])
+    return Filter(grade, group, text if row is None else web.study.catalog.ids[row], off_domain)
 
 
 def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equal", "cannot"]:

@@ -6,6 +6,8 @@ const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 export const count = (n, noun, plural = `${noun}s`) => `${whole.format(n)} ${n === 1 ? noun : plural}`;
 export const number = (n) => whole.format(n);
 export const percent = (share, digits = 0) => `${(share * 100).toFixed(digits)} %`;
+/** A share of others, never rounded up to all of them: "97 %", "more than 99 %". */
+export const most = (share) => (share >= 0.99 ? "more than 99 %" : `${Math.floor(share * 100 + 1e-6)} %`);
 export const score = (value) => `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
 
 /** "3 minutes ago"; the time is in seconds since 1970. */

@@ -2,7 +2,7 @@
 
 import { call, pixels } from "./api.js";
 import { Axis, below } from "./axis.js";
-import { ago, count, number, score } from "./format.js";
+import { ago, count, most, number, score } from "./format.js";
 import "./menu.js";
 import { announce, element, one, page } from "./page.js";
 import { Wall } from "./wall.js";
@@ -34,6 +34,8 @@ async function load() {
   one("#empty-text").textContent = summary.model === null
     ? "There is no model yet. Compare some pairs; the ranking appears after the first training."
     : "No image matches. Clear the search or choose another grade.";
+  one("#filter-unlike").hidden = !summary.off_domain && !form.elements.off_domain.checked;
+  one("#filter-unlike span").textContent = `unlike the others (${number(summary.off_domain ?? 0)})`;
   one("#count").textContent = summary.model === null ? "" : `${count(summary.count, "image")}${summary.count < summary.total ? ` of ${number(summary.total)}` : ""} · model of ${ago(summary.created)}`;
 }
 
@@ -54,7 +56,15 @@ function look(row) {
     `score ${score(row.score)} (${score(row.low)} to ${score(row.high)})`,
     row.grade == null ? null : `grade ${row.grade}`,
     count(row.comparisons, "comparison"),
+    row.off_domain ? "unlike the study’s other images" : null,
   ].filter(Boolean).join(" · ");
+}
+
+/** How well an image fits in, in words. */
+function fit({ unlike, off_domain: off, domain_note: note }) {
+  if (unlike == null) return note ? `Not known: ${note}.` : null;
+  const share = `${most(unlike)} of the study’s images are more typical`;
+  return off ? `Unlike the study’s other images: ${share}. Take its score with care.` : `${share}.${note ? ` Not flagged: ${note}.` : ""}`;
 }
 
 async function open(id) {
@@ -71,7 +81,7 @@ async function open(id) {
   const fact = (name, value) => (value == null ? [] : [element("dt", {}, name), element("dd", {}, value)]);
   one("#image-facts").replaceChildren(
     ...fact("Score", image.score == null ? null : `${score(image.score)} (95 %: ${score(image.low)} to ${score(image.high)})`),
-    ...fact("Grade", image.grade), ...fact("Group", image.group), ...fact("File", image.path),
+    ...fact("Fits in", fit(image)), ...fact("Grade", image.grade), ...fact("Group", image.group), ...fact("File", image.path),
     ...fact("Excluded", image.excluded ? `${image.excluded_reason || "no reason given"}, by ${image.excluded_by}` : null),
   );
   one("#image-comparisons").replaceChildren(...image.comparisons.map((c) => element("li", {},
@@ -95,6 +105,8 @@ async function place(file) {
   if (!file) return;
   placed.hidden = false;
   one("#placed-text").textContent = `Looking at ${file.name} …`;
+  const strange = one("#placed-unlike");
+  strange.hidden = true;
   const picture = one("#placed-picture");
   URL.revokeObjectURL(picture.src);
   picture.src = URL.createObjectURL(file);
@@ -104,9 +116,14 @@ async function place(file) {
     const found = await call("POST", "/place", { form: data, once: true });
     const scores = axis.sorted;
     one("#placed-text").textContent = `It falls at rank ${number(found.rank)} of ${number(found.total)}: score ${score(found.score)} (95 %: ${score(found.low)} to ${score(found.high)}). It was not added to the study.`;
+    strange.hidden = !found.off_domain && !found.domain_note;
+    strange.className = found.off_domain ? "strange" : "quiet";
+    strange.textContent = found.off_domain
+      ? `It does not look like the images of this study: ${most(found.unlike)} of them are more typical. Take this score with care.`
+      : found.domain_note && `Whether it belongs here is not known: ${found.domain_note}.`;
     wall.setNear([...found.below, ...found.above].map((n) => n.id));
     wall.scrollTo(below(scores, found.score));
-    announce(one("#placed-text").textContent);
+    announce(`${one("#placed-text").textContent} ${strange.textContent}`.trim());
   } catch (problem) {
     one("#placed-text").textContent = `${problem.message}`;
     announce(problem.message);

@@ -129,8 +129,12 @@ export class Wall extends EventTarget {
   fill(cell, row) {
     cell.row = row;
     cell.dataset.image = row.id;
-    cell.setAttribute("aria-label", `Rank ${row.rank} of ${this.total}, score ${score(row.score)}${row.grade == null ? "" : `, ${row.grade}`}`);
+    cell.setAttribute("aria-label", `Rank ${row.rank} of ${this.total}, score ${score(row.score)}${row.grade == null ? "" : `, ${row.grade}`}${row.off_domain ? ", unlike the study’s other images" : ""}`);
     cell.append(element("img", { src: pixels(row.id, "thumb"), alt: "", draggable: "false" }));
+    if (row.off_domain) {
+      cell.title = "Unlike the study’s other images";
+      cell.append(element("span", { class: "unlike", "aria-hidden": "true" }, "unlike"));
+    }
     this.mark(cell);
   }
 

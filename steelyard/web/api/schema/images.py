@@ -22,6 +22,22 @@ __all__ = [
 ]
 
 
+Unlike = Annotated[
+    float | None,
+    Field(
+        description="Share of the study's images that are more typical, 0 … 1; null where the model does not know."
+    ),
+]
+OffDomain = Annotated[
+    bool | None,
+    Field(
+        description="Whether it is so unlike the study's images – another camera, organ or modality, or damaged – that its score is "
+        "not to be trusted; 4% of images of the same kind are flagged by chance. Null where nothing can be said."
+    ),
+]
+DomainNote = Annotated[str, Field(description="Why nothing can be said about that; else empty.")]
+
+
 class ImageRow(BaseModel):
     """An image in the ranking; rank 1 is the most severe."""
 
@@ -32,6 +48,8 @@ class ImageRow(BaseModel):
     rank: int
     grade: str | None
     comparisons: int
+    unlike: Unlike
+    off_domain: OffDomain
 
 
 class RankingOut(BaseModel):
@@ -52,6 +70,10 @@ class RankingSummary(BaseModel):
     total: int
     aspect: float
     grades: list[str]
+    off_domain: Annotated[
+        int | None, Field(description="Images of the whole ranking that are flagged as unlike the others.")
+    ]
+    domain_note: DomainNote
 
 
 class Neighbour(BaseModel):
@@ -83,6 +105,9 @@ class ImageInfo(BaseModel):
     high: float | None
     rank: int | None
     total: int
+    unlike: Unlike
+    off_domain: OffDomain
+    domain_note: DomainNote
     below: list[Neighbour]
     above: list[Neighbour]
     comparisons: list[TookPart]
@@ -126,5 +151,8 @@ class Placed(BaseModel):
     high: float
     rank: int
     total: int
+    unlike: Unlike
+    off_domain: OffDomain
+    domain_note: DomainNote
     below: list[Neighbour]
     above: list[Neighbour]
