@@ -25,6 +25,7 @@ class Purpose(IntEnum):
     WEIGHTS = 5  # a network's first weights and its training
     SIDES = 6  # which image of a pair is shown on the left
     GRADING = 7  # images suggested for grading
+    POOL = 8  # pairs that stand for all pairs of the pool
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def next_pairs(
             given["features"] = given["features"][pool]
     choice = choose(
         name, posterior, n, taken=taken, rng=chance.choice(state.round, state.since), options=given,
-        **policy.shares(state.asked),
+        **policy.shares(state.asked, name),
     )  # fmt: skip
     if pool is None:
         return choice

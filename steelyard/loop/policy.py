@@ -84,10 +84,12 @@ class Policy:
     Attributes:
         ask: the settings.
         images: number of images.
+        learns_reserved: whether the ranker learns from pairs held back to measure accuracy, so that any number may be.
     """
 
     ask: AskConfig
     images: int
+    learns_reserved: bool = False
 
     @property
     def budget(self) -> int:
@@ -186,12 +188,16 @@ class Policy:
             return n, strategy
         return (0 if up() else min(n, FEW)), "random"
 
-    def shares(self, asked: int) -> dict[str, float]:
-        """Shares of random and repeated pairs; before anything was asked there is nothing to repeat."""
-        return {
-            "random_share": self.ask.random_share,
-            "repeat_share": self.ask.repeat_share if asked else 0.0,
-        }
+    def shares(self, asked: int, strategy: str) -> dict[str, float]:
+        """Shares of random and repeated pairs; before anything was asked there is nothing to repeat.
+
+        Where accuracy is measured and measuring costs nothing, pairs asked at random are all drawn so that they measure it: one
+        by one from all pairs. (The strategy `random` alone pairs a few images among themselves, as the paper does: images of
+        such a pair are better known than others, and accuracy measured on it is too high by points.)
+        """
+        again = self.ask.repeat_share if asked else 0.0
+        every = strategy == "random" and self.learns_reserved and self.ask.random_share > 0
+        return {"random_share": 1.0 - again if every else self.ask.random_share, "repeat_share": again}
 
     def options(self, strategy: str, n: int) -> dict[str, Any]:
         """Options of a choice; strategies take those they know."""

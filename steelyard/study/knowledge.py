@@ -19,9 +19,10 @@ from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import Model
 from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
-from steelyard.study.learning import answers_about, estimate
-from steelyard.study.models import learnt_reserved, load_absent, usable_model
+from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
+from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
 from steelyard.study.scores import score_table, spread_over_scores
+from steelyard.trust.accuracy import NOTHING
 from steelyard.trust.stopping import AccuracyEstimate, advise
 
 if TYPE_CHECKING:
@@ -113,15 +114,18 @@ class Knowledge:
         """How many unseen pairs are ordered right, and whether to stop."""
         study = self._study
         models, answers = study.store.models.all(), study.store.answers.arrays()
-        found = (np.nan, np.nan, np.nan, 0)
+        found = NOTHING
         if models:
             model, posterior = self._usable()
             left_out = self._out(load_absent(study.folder / model.path))
-            found = estimate(
-                posterior,
-                answers_about(answers, left_out),
-                learns_reserved=learnt_reserved(model),
-            )
+            counted = answers_about(answers, left_out)
+            predictions = load_predictions(study.folder / model.path)
+            if predictions is None:  # of a model of 0.1: by the answers that were there when it was made
+                learnt = some_answers(counted, counted.seq <= model.comparisons_seq)
+                predictions = predictions_of(
+                    study, posterior, learnt, left_out, learns_reserved=learnt_reserved(model)
+                )
+            found = estimate(posterior, predictions.without(left_out), counted)
         earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
         return advise(found, answers=len(answers), budget=study.budget, earlier=earlier)
 

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard import __version__
+from steelyard.arrays import Rows
 from steelyard.errors import RankerError, StudyError
+from steelyard.loop.chance import Purpose
 from steelyard.loop.learn import fit, starting_point, teaching
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
@@ -25,15 +27,23 @@ from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.study.domain import learn_domain
 from steelyard.study.lease import LeaseLost, TrainerLease
-from steelyard.study.models import load_absent, save_posterior
+from steelyard.study.models import load_absent, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
-from steelyard.trust.accuracy import estimate_accuracy, random_curve
-from steelyard.trust.left_out import without_own_answers
+from steelyard.trust.accuracy import Accuracy, estimate_accuracy, random_curve
+from steelyard.trust.evidence import Predictions, judge, predict
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
-__all__ = ["TrainedModel", "answers_about", "estimate", "learn", "learn_alone"]
+__all__ = [
+    "TrainedModel",
+    "answers_about",
+    "estimate",
+    "learn",
+    "learn_alone",
+    "predictions_of",
+    "some_answers",
+]
 
 log = logging.getLogger("steelyard")
 
@@ -145,13 +155,17 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             working, seen.rows, study.catalog, pool=pool, absent=seen.absent, ranker=config.ranker,
             before=study.folder / models[-1].path if models else None,
         )  # fmt: skip
-        accuracy = estimate(posterior, answers, learns_reserved=ranker.learns_reserved)
+        predictions = predictions_of(
+            study, posterior, answers, left_out, learns_reserved=ranker.learns_reserved
+        )
+        save_predictions(working, predictions)
+        accuracy = estimate(posterior, predictions, answers)
         alone = _random_alone(posterior, answers) if ranker.learns_reserved and marks is None else []
         metrics = {
             **ranker.metrics,
             "answers": count,
             "seconds": round(time.monotonic() - started, 3),
-            **({"accuracy": accuracy[0], "accuracy_pairs": accuracy[3]} if accuracy[3] else {}),
+            **_accuracy_metrics(accuracy),
             **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
             **({"random": alone} if alone else {}),
         }
@@ -189,15 +203,33 @@ def _resumed(fit_in: Callable[[Path], Ranker], working: Path) -> Ranker:
         return fit_in(working)
 
 
-def estimate(
-    posterior: Posterior, answers: AnswerArrays, *, learns_reserved: bool
-) -> tuple[float, float, float, int]:
-    """Accuracy on the pairs held back, its interval, and how many they are."""
-    reserved = answers.reserved & ~np.isnan(answers.labels)
-    pairs, labels = answers.pairs[reserved], answers.labels[reserved]
-    if learns_reserved and posterior.kind == "laplace":
-        return estimate_accuracy(without_own_answers(posterior, pairs, labels), labels)
-    return estimate_accuracy(posterior.difference(pairs)[0], labels)
+def predictions_of(
+    study: Study, posterior: Posterior, answers: AnswerArrays, left_out: Rows, *, learns_reserved: bool
+) -> Predictions:
+    """What a model that learnt from these answers says about their pairs without them."""
+    taught = teaching(answers.labels, answers.reserved, learns_reserved=learns_reserved)
+    return predict(
+        posterior, answers.pairs[taught], answers.labels[taught], learns_reserved=learns_reserved,
+        pool=np.setdiff1d(np.arange(len(posterior)), left_out), rng=study.chance.rng(Purpose.POOL),
+    )  # fmt: skip
+
+
+def estimate(posterior: Posterior, predictions: Predictions, answers: AnswerArrays) -> Accuracy:
+    """Accuracy of a model by the answers that count now, with its interval and the random pairs it rests on."""
+    judged = judge(predictions, posterior, answers.pairs, answers.labels, answers.reserved)
+    return estimate_accuracy(judged, np.abs(predictions.pool_margin))
+
+
+def _accuracy_metrics(accuracy: Accuracy) -> dict[str, float]:
+    """What a model's metrics say of it; nothing where nothing can be said."""
+    if np.isnan(accuracy.estimate):
+        return {}
+    return {
+        "accuracy": accuracy.estimate,
+        "accuracy_low": accuracy.low,
+        "accuracy_high": accuracy.high,
+        "accuracy_pairs": accuracy.pairs,
+    }
 
 
 def _random_alone(posterior: Posterior, answers: AnswerArrays) -> list[tuple[int, float, float, float]]:
@@ -211,11 +243,16 @@ def _random_alone(posterior: Posterior, answers: AnswerArrays) -> list[tuple[int
     )
 
 
-def answers_about(answers: AnswerArrays, left_out: NDArray[np.int64]) -> AnswerArrays:
+def answers_about(answers: AnswerArrays, left_out: Rows) -> AnswerArrays:
     """The answers about images that are not left out."""
     if not len(left_out):
         return answers
-    kept = ~np.isin(answers.pairs, left_out).any(axis=1)
+    out = np.isin(answers.pairs, left_out)
+    return some_answers(answers, ~(out[:, 0] | out[:, 1]))
+
+
+def some_answers(answers: AnswerArrays, kept: NDArray[np.bool_]) -> AnswerArrays:
+    """Some of the answers."""
     columns = (
         "seq",
         "pair",

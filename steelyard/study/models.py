@@ -14,8 +14,17 @@ from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
 from steelyard.store.store import Store
+from steelyard.trust.evidence import Predictions
 
-__all__ = ["learnt_reserved", "load_absent", "load_posterior", "save_posterior", "usable_model"]
+__all__ = [
+    "learnt_reserved",
+    "load_absent",
+    "load_posterior",
+    "load_predictions",
+    "save_posterior",
+    "save_predictions",
+    "usable_model",
+]
 
 log = logging.getLogger("steelyard")
 
@@ -38,6 +47,34 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
     if posterior.temper is not None:
         arrays["temper"] = np.array([posterior.temper.scale, posterior.temper.tau])
     (folder / "posterior.safetensors").write_bytes(save(arrays, metadata={"kind": posterior.kind}))
+
+
+def save_predictions(folder: Path, predictions: Predictions) -> None:
+    """Write what the model says about pairs without their answers."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in predictions.to_arrays().items()}
+    (folder / "predictions.safetensors").write_bytes(save(arrays))
+
+
+def load_predictions(folder: Path) -> Predictions | None:
+    """What `save_predictions` wrote; None for models made before it did.
+
+    Raises:
+        StudyError: the file is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load((folder / "predictions.safetensors").read_bytes())
+        return Predictions(**{name: arrays[name] for name in ("pairs", "margin", "pool", "pool_margin")})
+    except FileNotFoundError:
+        return None
+    except (OSError, SafetensorError, KeyError) as error:
+        raise StudyError(
+            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
 
 
 def learnt_reserved(model: Model) -> bool:

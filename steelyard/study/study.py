@@ -141,7 +141,7 @@ class Study:
     @property
     def policy(self) -> Policy:
         """When to ask, how much, by which strategy."""
-        return Policy(self.config.ask, len(self.catalog))
+        return Policy(self.config.ask, len(self.catalog), self.config.ranker.kind == "convex")
 
     @property
     def chance(self) -> Chance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,15 +53,10 @@ def advise(
         earlier: estimates of earlier models, oldest first, the present one last.
     """
     estimate, low, high, n = accuracy
-    if n == 0:
-        return AccuracyEstimate(
-            None,
-            None,
-            None,
-            0,
-            False,
-            "No random pair has been answered yet, so accuracy cannot be estimated.",
-        )
+    if math.isnan(estimate):
+        none = "No random pair has been answered yet, so accuracy cannot be estimated."
+        few = "There are too few answers yet to say how accurate the order is."
+        return AccuracyEstimate(None, None, None, n, False, few if n else none)
     text = f"About {estimate:.0%} of unseen pairs are ordered as people order them ({low:.0%}–{high:.0%}, from {n} random pairs)."
     flat = len(earlier) >= 4 and n >= ENOUGH and max(earlier[-3:]) - earlier[-4] < _PLATEAU
     if answers >= budget:

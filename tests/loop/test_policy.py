@@ -109,8 +109,24 @@ def test_a_search_is_smaller_only_where_somebody_waits_for_a_few_pairs() -> None
 
 def test_nothing_is_repeated_before_anything_was_asked() -> None:
     shares = policy(random_share=0.2, repeat_share=0.1).shares
-    assert shares(0) == {"random_share": 0.2, "repeat_share": 0.0}
-    assert shares(1) == {"random_share": 0.2, "repeat_share": 0.1}
+    assert shares(0, "epig") == {"random_share": 0.2, "repeat_share": 0.0}
+    assert shares(1, "epig") == {"random_share": 0.2, "repeat_share": 0.1}
+
+
+def test_pairs_asked_at_random_all_measure_where_measuring_costs_nothing() -> None:
+    ask = AskConfig(random_share=0.2, repeat_share=0.1)
+    assert Policy(ask, 200, learns_reserved=True).shares(1, "random") == {
+        "random_share": 0.9,
+        "repeat_share": 0.1,
+    }
+    assert Policy(ask, 200, learns_reserved=True).shares(1, "epig")["random_share"] == 0.2
+    # A network is not shown what is held back: were all pairs, it would learn nothing.
+    assert Policy(ask, 200).shares(1, "random")["random_share"] == 0.2
+    # Nobody wants accuracy measured, as in the paper's experiments: `random` stays the paper's.
+    assert (
+        Policy(AskConfig(random_share=0.0), 200, learns_reserved=True).shares(1, "random")["random_share"]
+        == 0
+    )
 
 
 # ---------------------------------------------------------------------- when

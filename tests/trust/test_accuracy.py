@@ -8,18 +8,18 @@ import pytest
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.reduction import Reduction
-from steelyard.trust.accuracy import estimate_accuracy, random_curve, share_interval
+from steelyard.trust.accuracy import random_curve, share_interval, share_right
 
 
 def test_accuracy_leaves_ties_out_and_has_wilsons_interval() -> None:
-    estimate, low, high, n = estimate_accuracy([1.0, -1.0, 2.0, 0.0, 3.0], [1.0, 1.0, 0.5, 0.0, 1.0])
+    estimate, low, high, n = share_right([1.0, -1.0, 2.0, 0.0, 3.0], [1.0, 1.0, 0.5, 0.0, 1.0])
     assert n == 4
     assert estimate == pytest.approx(2.5 / 4)
     z = 1.959964
     centre = (0.625 + z * z / 8) / (1 + z * z / 4)
     half = z / (1 + z * z / 4) * np.sqrt(0.625 * 0.375 / 4 + z * z / 64)
     assert (low, high) == pytest.approx((centre - half, centre + half), abs=1e-5)
-    assert estimate_accuracy([], [])[3] == 0
+    assert share_right([], [])[3] == 0
 
 
 def test_the_interval_of_a_share_is_statsmodels() -> None:
@@ -49,7 +49,7 @@ def test_random_pairs_alone_give_the_accuracy_that_new_pairs_confirm() -> None:
         points.append([estimate for _, estimate, *_ in curve])
         for k, *_ in curve:
             head = ConvexHead.fit(x, pairs[:k], answers[:k], reduction=Reduction.identity(d))
-            truths.append(estimate_accuracy(head.posterior(x).difference(pairs[200:])[0], answers[200:])[0])
+            truths.append(share_right(head.posterior(x).difference(pairs[200:])[0], answers[200:])[0])
     estimated, measured = np.mean(points, axis=0), np.mean(np.reshape(truths, (8, 4)), axis=0)
     assert np.abs(estimated - measured).max() < 0.03
     assert estimated[0] < estimated[-1]

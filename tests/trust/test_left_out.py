@@ -8,7 +8,7 @@ import pytest
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.reduction import Reduction
-from steelyard.trust.accuracy import estimate_accuracy
+from steelyard.trust.accuracy import share_right
 from steelyard.trust.left_out import left_out, without_own_answers
 
 
@@ -39,7 +39,7 @@ def test_leaving_one_out_is_what_refitting_without_it_gives(ties: str) -> None:
     assert np.corrcoef(quick, refitted)[0, 1] > 0.999
     assert np.abs(quick - refitted).mean() < 0.03 * np.std(refitted)
     seen = full.posterior(x).difference(pairs)[0]
-    assert estimate_accuracy(quick, answers)[0] <= estimate_accuracy(seen, answers)[0]
+    assert share_right(quick, answers)[0] <= share_right(seen, answers)[0]
 
 
 @pytest.mark.parametrize("ties", ["half", "rao_kupper"])
