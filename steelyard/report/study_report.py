@@ -14,6 +14,7 @@ import numpy as np
 
 from steelyard.evaluate.cost import measured_seconds
 from steelyard.progress import Progress
+from steelyard.report.card import card_section
 from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
@@ -88,6 +89,7 @@ def write_study_report(
             ),
             Section("The scale", figures=scale, tables=[ends, *strange], findings=unknown),
             Section("The answers", tables=[people]),
+            *card_section(study.folder / models[-1].path),
             _reproduction(study, models),
         ]
         facts = [

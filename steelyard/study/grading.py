@@ -13,8 +13,7 @@ from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.loop.learn import teaching
 from steelyard.ranker.posterior import Posterior
-from steelyard.store.records import Model
-from steelyard.study.learning import answers_about
+from steelyard.store.records import AnswerArrays, Model
 from steelyard.study.scores import score_table
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from steelyard.ranker.grades import GradeScale
     from steelyard.study.study import Study
 
-__all__ = ["grade_table", "group_numbers", "study_scale"]
+__all__ = ["grade_table", "group_numbers", "honest_scale", "study_scale"]
 
 
 def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows, method: str) -> GradeScale:
@@ -43,8 +42,7 @@ def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows
         StudyError: no grades are defined, or too few are known to calibrate.
     """
     from steelyard.ranker.grades import GradeScale
-    from steelyard.trust.grade_sets import calibrated_scale
-    from steelyard.trust.without_groups import scores_without_groups
+    from steelyard.study.learning import answers_about  # which learns a card, which has grades
 
     names, known = study.grade_names, study.known_grades()
     known[left_out] = -1
@@ -60,14 +58,46 @@ def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows
     if not len(rows):
         return GradeScale.fit([], [], len(names), method)  # type: ignore[arg-type]  # checked there
     ranker = ranker_from_saved(model.config.get("ranker", {}))
-    convex = ranker.kind == "convex"
     answers = answers_about(study.store.answers.arrays(upto=model.comparisons_seq), left_out)
     taught = None
     if ranker.multitask:
         taught = study.known_grades(upto=model.grades_seq).astype(np.float64)
         taught[taught < 0] = np.nan
         taught[left_out] = np.nan
-    groups = group_numbers(study.catalog)
+    return honest_scale(
+        posterior, rows, known[rows], len(names), group_numbers(study.catalog), answers,
+        convex=ranker.kind == "convex", taught=taught, method=method,
+    )  # fmt: skip
+
+
+def honest_scale(
+    posterior: Posterior,
+    rows: Rows,
+    grades: NDArray[np.int64],
+    n_grades: int,
+    groups: NDArray[np.int64],
+    answers: AnswerArrays,
+    *,
+    convex: bool,
+    taught: NDArray[np.float64] | None,
+    method: str = "ordinal",
+) -> GradeScale:
+    """The same from arrays: what a trainer has at hand before there is a model to ask.
+
+    Args:
+        posterior: of the study's images.
+        rows: images with a known grade, shape (n,).
+        grades: theirs, shape (n,).
+        n_grades: G.
+        groups: a number for each image of the study.
+        answers: that the posterior was fitted on, those held back included.
+        convex: whether the ranker is.
+        taught: grades that it has learnt, NaN where none; None where it learnt none.
+        method: `ordinal`, `isotonic` or `rounding`.
+    """
+    from steelyard.trust.grade_sets import calibrated_scale
+    from steelyard.trust.without_groups import scores_without_groups
+
     keep = teaching(answers.labels, answers.reserved, learns_reserved=convex)
     pairs, labels = answers.pairs[keep], answers.labels[keep]
     if convex:
@@ -80,9 +110,9 @@ def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows
     return calibrated_scale(
         mean,
         std,
-        known[rows],
+        grades,
         groups[rows],
-        len(names),
+        n_grades,
         method,  # type: ignore[arg-type]  # checked there
         witnesses=honest,
     )

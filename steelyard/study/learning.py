@@ -25,6 +25,7 @@ from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import AnswerArrays, NewModel
+from steelyard.study.card import write_card
 from steelyard.study.domain import learn_domain
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior, save_predictions
@@ -171,6 +172,9 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
         }
         (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
         number = models[-1].round + 1 if models else 0
+        write_card(
+            working, study, round=number, posterior=posterior, answers=answers, taught=marks, absent=seen.absent, metrics=metrics
+        )  # fmt: skip
         new = NewModel(
             number, "", study.catalog.fingerprint(), answers.last_seq, grades_seq, metrics,
             config.with_changes(store="").to_dict(),  # the address of the database may hold a password

@@ -30,7 +30,7 @@ def scores_without_groups(
     """Means and deviations of scores, each without the answers and grades that name an image of the same group.
 
     Removing them moves the mode by one Newton step: with X the rows (differences of features of answers, features of taught
-    grades), g = ℓ′ and h = −ℓ″ of what is removed, Σ₋ = (Σ⁻¹ − Xᵀ diag(h) X)⁻¹ and w₋ = w − Σ₋Xᵀg.
+    grades), g = ℓ′ and h = −ℓ″ of what is removed, an answer times what it counts, Σ₋ = (Σ⁻¹ − Xᵀ diag(h) X)⁻¹ and w₋ = w − Σ₋Xᵀg.
 
     Args:
         posterior: of kind `laplace`, fitted on exactly these answers and grades.
@@ -58,7 +58,7 @@ def scores_without_groups(
     weights, covariance = posterior.weights_D, posterior.covariance_D_D
     z = _features(posterior, index[:, 0]) - _features(posterior, index[:, 1])
     gap = z @ weights
-    pull, bend = slope(gap, given, posterior.tau), curvature(gap, given, posterior.tau)
+    pull, bend = (posterior.share * f(gap, given, posterior.tau) for f in (slope, curvature))
     design, first, second = z, groups[index[:, 0]], groups[index[:, 1]]
     own = _features(posterior, rows)
     graded = np.flatnonzero(np.isfinite(taught)) if taught is not None else np.zeros(0, dtype=np.int64)

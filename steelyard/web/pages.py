@@ -18,6 +18,8 @@ from starlette.concurrency import run_in_threadpool
 
 from steelyard.loop.policy import AHEAD
 from steelyard.store.records import Role
+from steelyard.trust.card_sections import card_sections
+from steelyard.web.api.models import card_of
 from steelyard.web.api.study import study_info
 from steelyard.web.auth import Principal
 from steelyard.web.context import Web, maybe, web_of
@@ -36,6 +38,7 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Grade", "/grade", "annotator"),
     ("Ranking", "/ranking", "lead"),
     ("Progress", "/progress", "annotator"),
+    ("Model", "/model", "lead"),
     ("Admin", "/admin", "lead"),
 )
 
@@ -166,6 +169,22 @@ async def progress(request: Request) -> Response:
     """How far the study is."""
     web, who = web_of(request), await _enter(request, "annotator")
     return render("progress.html", **_shell(web, who, "/progress"))
+
+
+@router.get("/model")
+async def model(request: Request, id: int | None = None) -> Response:
+    """What is known about a model, and what is not: to read and to print."""
+    web, who = web_of(request), await _enter(request, "lead")
+    models = await run_in_threadpool(web.store.models.all)
+    chosen = [one for one in models if one.id == id] if id is not None else models[-1:]
+    if id is not None and not chosen:
+        raise Problem(404, f"There is no model {id}.")
+    shown = await run_in_threadpool(card_of, web, chosen[0]) if chosen else None
+    return render(
+        "model.html", model=shown, sections=card_sections(shown.card) if shown and shown.card else [],
+        earlier=[one for one in reversed(models) if chosen and one.id != chosen[0].id][:20],
+        **_shell(web, who, "/model"),
+    )  # fmt: skip
 
 
 @router.get("/admin")

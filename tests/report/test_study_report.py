@@ -47,6 +47,9 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "by known grade",
         "nothing but the random pairs",
         "one of the",
+        "The model card",
+        "Not a medical device",
+        "What is not known",
     ):
         assert needed in text
     assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {"people", "ends", "unlike"}

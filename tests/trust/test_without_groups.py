@@ -51,7 +51,10 @@ def test_it_is_what_a_fit_without_the_group_says(ties: Ties, multitask: bool) ->
         out = groups == groups[row]
         kept = ~out[pairs].any(axis=1)
         rest = None if taught is None else np.where(out, np.nan, taught)
-        _, other = fitted(x, pairs[kept], answers[kept], ties, grades=rest, precision=head.precision)
+        weight = np.full(int(kept.sum()), head.share)
+        _, other = fitted(
+            x, pairs[kept], answers[kept], ties, grades=rest, precision=head.precision, sample_weight=weight
+        )
         moved.append(abs(other.mean[row] - posterior.mean[row]))
         missed.append(abs(other.mean[row] - at))
         assert spread == pytest.approx(float(np.sqrt(other.variance[row])), rel=0.1)

@@ -187,7 +187,7 @@ def test_roles_hold_on_every_route(team: Team) -> None:
     assert kt.patch("/api/v1/study", json={"question": "?"}).status_code == 403
     assert kt.post("/api/v1/backup").status_code == 403
     assert kt.get("/api/v1/backups/study-20260101T000000Z.steelyard.zip").status_code == 403
-    for page in ("/ranking", "/admin"):
+    for page in ("/ranking", "/model", "/admin"):
         assert kt.get(page).status_code == 403
     assert anon.get("/compare").status_code == 303
 

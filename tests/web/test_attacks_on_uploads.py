@@ -109,7 +109,7 @@ def test_what_people_type_is_text_not_markup(make_study: MakeStudy, serve: Serve
     evil = "<script>alert(1)</script>"
     study = make_study("s", name=evil, page={"question": evil, "grades": (evil, evil, evil, evil)})
     client = enter(serve(study))
-    for page in ("/compare", "/grade", "/admin", "/ranking", "/progress"):
+    for page in ("/compare", "/grade", "/admin", "/ranking", "/progress", "/model"):
         text = client.get(page).text
         assert "<script>alert" not in text
         assert "alert(1)" in text

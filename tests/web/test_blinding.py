@@ -92,6 +92,7 @@ class Walk:
             "/grades/{id}/undo": self.graded[1],
             "/grades/{id}": self.graded[0],
             "/tokens/{id}": self.token,
+            "/models/{id}": 1,
             "{name}": "ko",
         }.items():
             if part in path:

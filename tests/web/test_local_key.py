@@ -22,7 +22,7 @@ def test_without_the_key_nothing_opens(study: Study, serve: Serve) -> None:
     """Any user of the machine can reach the port; none of its pages and routes answers them."""
     server = serve(study)
     with httpx.Client(base_url=server.url) as stranger:
-        for page in ("/compare", "/grade", "/ranking", "/progress", "/admin"):
+        for page in ("/compare", "/grade", "/ranking", "/progress", "/model", "/admin"):
             reply = stranger.get(page)
             assert (reply.status_code, reply.headers["location"]) == (303, f"/login?next={page}")
         door = stranger.get("/login")

@@ -11,7 +11,7 @@ from tests.web.actors import MakeStudy, Open, Serve, Teach
 from tests.web.looking import SIZES, serious, settle
 
 pytestmark = pytest.mark.browser
-PAGES = ("compare", "grade", "ranking", "progress", "admin", "login", "api", "nothing-here")
+PAGES = ("compare", "grade", "ranking", "progress", "model", "admin", "login", "api", "nothing-here")
 
 
 @pytest.mark.parametrize("size", SIZES)
