@@ -57,6 +57,10 @@ def init(
     preset: Annotated[PresetName, typer.Option(help="Set of defaults.")] = PresetName.quick,
     name: Annotated[str, typer.Option(help="Name of the study; the folder's by default.")] = "",
     question: Annotated[str, typer.Option(help="Question on the page.")] = "",
+    enough: Annotated[
+        str,
+        typer.Option(metavar="RULE", help="When to stop: gain:points=1, accuracy:least=0.85 or budget."),
+    ] = "",
     store: Annotated[
         str, typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db.")
     ] = "",
@@ -94,6 +98,7 @@ def init(
             "on_error": on_error,
         },
         **({"page": {"question": question}} if question else {}),
+        **({"ask": {"enough": enough}} if enough else {}),
         **({"ranker": {"weights": "download"}} if download else {}),
     )
     with progress_bar() as progress:

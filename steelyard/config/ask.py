@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from steelyard.config.enough import Enough, read_enough
 from steelyard.config.section import AtLeastOne, Expect, Section, Share
 from steelyard.config.strategies import is_strategy, plugins, unknown_strategy
-from steelyard.errors import did_you_mean
+from steelyard.errors import ConfigError, did_you_mean
 
 __all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset", "not_a_start"]
 
@@ -36,6 +37,7 @@ class AskConfig(Section):
         round_share: pairs per round, as a share of the number of images (the paper's s).
         mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).
         budget: answers after which the study is done, as a share of the number of images.
+        enough: when to stop earlier: `gain:points=1`, `accuracy:least=0.85` or `budget`.
         random_share: share of pairs drawn at random and held back to estimate accuracy.
         repeat_share: share of pairs asked again, so that agreement can be measured.
         raters: different people asked about each pair.
@@ -52,6 +54,7 @@ class AskConfig(Section):
     round_share: Share = 0.05
     mode: Literal["rounds", "continuous"] = "continuous"
     budget: Annotated[float, Field(gt=0), Expect("a share of the images above 0")] = 0.5
+    enough: str = "gain:points=1"
     random_share: Share = 0.1
     repeat_share: Share = 0.0
     raters: AtLeastOne = 1
@@ -72,6 +75,20 @@ class AskConfig(Section):
         if not info.context and (why := not_a_start(name)):
             raise ValueError(f"'ask.start' {why}")
         return name
+
+    @field_validator("enough")
+    @classmethod
+    def _can_be_read(cls, text: str) -> str:
+        try:
+            read_enough(text)
+        except ConfigError as error:
+            raise ValueError(f"'ask.enough' {error}") from None
+        return text
+
+    @property
+    def stopping(self) -> Enough:
+        """`enough`, read."""
+        return read_enough(self.enough)
 
     def conflict(self) -> str:
         """Why these values cannot stand together; empty where they can."""

@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     SIDES = 6  # which image of a pair is shown on the left
     GRADING = 7  # images suggested for grading
     POOL = 8  # pairs that stand for all pairs of the pool
+    FORECAST = 9  # what further answers would bring
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.tables import Table
 from steelyard.study.domain import sentence
-from steelyard.trust.accuracy import share_interval
+from steelyard.trust.stopping import AccuracyEstimate, accuracy_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ def write_study_report(
         answers = study.store.answers.arrays()
         grades = _grades_by_path(study)
         models = study.store.models.all()
-        history = _history(study, models, formats)
+        history = _history(models, estimate, formats)
         scale = [
             figure
             for figure in (
@@ -96,7 +96,7 @@ def write_study_report(
             ("images", f"{status['images']:,}"),
             ("answers", f"{status['answers']:,}"),
             ("people", str(len(status["annotators"]))),
-            ("unseen pairs ordered right", "–" if estimate.estimate is None else f"{estimate.estimate:.0%}"),
+            ("unseen pairs ordered right", _range(estimate)),
         ]
         lead = (
             f"{status['answers']:,} answers of {len(status['annotators'])} people to one question – {study.config.page.question} – turned into a "
@@ -116,17 +116,20 @@ def _grades_by_path(study: Study) -> dict[str, int]:
     return {str(id): int(grade) for id, grade in zip(study.catalog.ids, known, strict=True) if grade >= 0}
 
 
-def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figure | None:
-    """Estimated accuracy of each model against the answers it had, beside its random pairs alone and a coin."""
-    points = [
-        (m.metrics["answers"], m.metrics["accuracy"], m.metrics["accuracy_pairs"])
-        for m in models
-        if m.metrics.get("accuracy") is not None and m.metrics.get("accuracy_pairs")
-    ]
+def _range(estimate: AccuracyEstimate) -> str:
+    """A share never stands without its interval: 100% of 5 pairs is not 100%."""
+    if estimate.estimate is None or estimate.low is None or estimate.high is None:
+        return "not known yet"
+    return f"{estimate.estimate:.0%} ({estimate.low:.0%}–{estimate.high:.0%})"
+
+
+def _history(models: list[Any], estimate: AccuracyEstimate, formats: tuple[str, ...]) -> Figure | None:
+    """Estimated accuracy of each model against the answers it had and what is forecast, beside random pairs alone and a coin."""
+    points = [(m.metrics["answers"], *found) for m in models if (found := accuracy_of(m.metrics)) is not None]
     if len(points) < 2:
         return None
-    x, y, n = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    low, high = np.transpose([share_interval(share, int(of)) for share, of in zip(y, n, strict=True)])
+    x, y, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    ahead = np.array(estimate.ahead, dtype=float)
     alone = models[-1].metrics.get("random", [])
 
     def paint(canvas: Any) -> None:
@@ -136,11 +139,22 @@ def _history(study: Study, models: list[Any], formats: tuple[str, ...]) -> Figur
         ax.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label="its 95 % interval")
         ax.plot(x, y, color=BLUE, marker="o", label="this study")
         if alone:
-            k, estimate, least, most = zip(*alone, strict=True)
+            k, share, least, most = zip(*alone, strict=True)
             ax.plot(
-                k, estimate, color=ORANGE, marker="s", linestyle=(0, (5, 1.5)), label="its random pairs alone"
+                k, share, color=ORANGE, marker="s", linestyle=(0, (5, 1.5)), label="its random pairs alone"
             )
             ax.plot([k[-1], k[-1]], [least[-1], most[-1]], color=ORANGE, linewidth=1)
+        if len(ahead):
+            ax.fill_between(ahead[:, 0], ahead[:, 2], ahead[:, 3], color=MUTED, alpha=0.15, linewidth=0)
+            ax.plot(
+                ahead[:, 0],
+                ahead[:, 1],
+                color=MUTED,
+                linestyle=(0, (3, 2)),
+                label="forecast, with its 95 % interval",
+            )
+        if estimate.level is not None:
+            ax.axhline(estimate.level, color=ORANGE, linewidth=0.8, label="what was asked for")
         ax.axhline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="a coin")
         ax.set(xlabel="answers", ylabel="unseen pairs ordered right", xlim=(0, None))
         ax.set_ylim(min(0.45, float(y.min()) - 0.05), 1.0)
@@ -323,7 +337,7 @@ def _unlike_table(scores: pd.DataFrame, many: int = 10) -> list[Table]:
 
 
 def _findings(status: dict[str, Any], estimate: Any, agreement: dict[str, Any], seconds: float) -> list[str]:
-    found = [estimate.sentence]
+    found = [estimate.sentence, estimate.enough]
     if status["graded"]:
         found.append(f"{status['graded']:,} of {status['images']:,} images have a known grade.")
     if agreement.get("equal"):

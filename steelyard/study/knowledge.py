@@ -23,7 +23,7 @@ from steelyard.study.learning import answers_about, estimate, predictions_of, so
 from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
 from steelyard.study.scores import score_table, spread_over_scores
 from steelyard.trust.accuracy import NOTHING
-from steelyard.trust.stopping import AccuracyEstimate, advise
+from steelyard.trust.stopping import AccuracyEstimate, Pace, advise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Knowledge"]
 
 log = logging.getLogger("steelyard")
+
+_AT_WORK_SECONDS = 900.0  # without an answer for a quarter of an hour, somebody is not counted on
 
 
 class Knowledge:
@@ -126,8 +128,18 @@ class Knowledge:
                     study, posterior, learnt, left_out, learns_reserved=learnt_reserved(model)
                 )
             found = estimate(posterior, predictions.without(left_out), counted)
-        earlier = [float(m.metrics["accuracy"]) for m in models if "accuracy" in m.metrics]
-        return advise(found, answers=len(answers), budget=study.budget, earlier=earlier)
+        return advise(
+            found, answers=len(answers), budget=study.budget, enough=study.config.ask.stopping,
+            models=[m.metrics for m in models], pace=self._pace(),
+        )  # fmt: skip
+
+    def _pace(self) -> Pace:
+        """How fast those answer who were at work when the last answer came."""
+        counts = [c for c in self._study.store.answers.by_annotator() if c.last_at is not None]
+        last = max((c.last_at for c in counts if c.last_at is not None), default=0.0)
+        there = [c for c in counts if c.last_at is not None and last - c.last_at < _AT_WORK_SECONDS]
+        paces = [c.seconds for c in there if c.seconds is not None]
+        return Pace(float(np.median(paces)) if paces else np.nan, max(1, len(there)))
 
     def agreement(self) -> dict[str, Any]:
         """How well answers agree."""

@@ -32,6 +32,7 @@ from steelyard.study.models import load_absent, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
 from steelyard.trust.accuracy import Accuracy, estimate_accuracy, random_curve
 from steelyard.trust.evidence import Predictions, judge, predict
+from steelyard.trust.forecast import Forecast, forecast, horizons, is_look
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -169,6 +170,14 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             **_accuracy_metrics(accuracy),
             **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
             **({"random": alone} if alone else {}),
+            **_ahead(
+                study,
+                posterior,
+                answers,
+                [m.metrics for m in models],
+                left_out,
+                convex=ranker.learns_reserved and marks is None,
+            ),
         }
         (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
         number = models[-1].round + 1 if models else 0
@@ -245,6 +254,31 @@ def _random_alone(posterior: Posterior, answers: AnswerArrays) -> list[tuple[int
     return random_curve(
         posterior.features_N_D, answers.pairs[drawn], answers.labels[drawn], ties=posterior.tau > 0
     )
+
+
+def _ahead(
+    study: Study,
+    posterior: Posterior,
+    answers: AnswerArrays,
+    earlier: list[dict[str, Any]],
+    left_out: Rows,
+    *,
+    convex: bool,
+) -> dict[str, Any]:
+    """What more answers would bring, where it is time for a look; of other rankers it is only kept that there was one."""
+    used = ~np.isnan(answers.labels)
+    count = int(used.sum())
+    if not is_look(count, earlier):
+        return {}
+    if not convex or posterior.kind != "laplace":
+        return {"forecast": Forecast(count).to_dict()}
+    also = study.config.ask.stopping.answers
+    found = forecast(
+        posterior.features_N_D, posterior.weights_D, answers.pairs[used], answers.labels[used], ties=posterior.tau > 0,
+        until=horizons(count, study.budget, also=also), rng=study.chance.rng(Purpose.FORECAST, count),
+        pool=np.setdiff1d(np.arange(len(posterior)), left_out),
+    )  # fmt: skip
+    return {"forecast": found.to_dict()}
 
 
 def answers_about(answers: AnswerArrays, left_out: Rows) -> AnswerArrays:

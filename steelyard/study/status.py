@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from steelyard.trust.stopping import in_words
+
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
@@ -17,6 +19,7 @@ def describe(study: Study) -> dict[str, Any]:
     answers = store.answers.count()
     newest = models[-1] if models else None
     new_answers = store.answers.last_seq() - (newest.comparisons_seq if newest else 0)
+    accuracy = study.accuracy() if newest else None
     state: dict[str, Any] = {
         "study": config.name,
         "folder": str(study.folder),
@@ -32,7 +35,8 @@ def describe(study: Study) -> dict[str, Any]:
         "models": len(models),
         "newest model": newest.path if newest else None,
         "new log entries since": new_answers,
-        "accuracy": study.accuracy().sentence if newest else None,
+        "accuracy": accuracy.sentence if accuracy else None,
+        "enough": in_words(config.ask.stopping),
         "strategy": config.ask.strategy,
     }
     if store.trouble:
@@ -41,6 +45,10 @@ def describe(study: Study) -> dict[str, Any]:
         state["next"] = f"answer some pairs: steelyard serve {study.folder}"
     elif newest is None or new_answers >= config.refit_after:
         state["next"] = f"train: steelyard train {study.folder} (the page does it by itself)"
+    elif accuracy is not None and accuracy.stop:
+        state["next"] = f"you can stop: steelyard score {study.folder}, or steelyard report {study.folder}"
+    elif answers >= study.budget:
+        state["next"] = f"plan more answers: raise budget under [ask] in {study.folder / 'study.toml'}"
     else:
         state["next"] = f"go on answering: steelyard serve {study.folder}"
     return state

@@ -60,6 +60,20 @@ def test_help_and_version() -> None:
     assert run("--version").output.strip() == f"steelyard {steelyard.__version__}"
 
 
+def test_status_says_what_is_enough_and_agrees_with_the_advice(data: Path) -> None:
+    place = data / "level"
+    rule = "accuracy:least=0.9"
+    run("init", place, "--features", data / "x.npy", "--labels", data / "labels.csv", "--enough", rule)
+    run("next", place, "-n", 15)
+    run("simulate", place)
+    run("train", place)
+    found = json.loads(run("status", place, "--json").output)
+    assert found["enough"] == "Enough is at least 90% of unseen pairs ordered right, 95% sure."
+    assert "100%" not in found["accuracy"], "a few random pairs tell nothing"
+    assert ("you can stop" in found["accuracy"]) == found["next"].startswith("you can stop")
+    assert found["next"].startswith("go on answering")
+
+
 def test_init_next_train_score_grade_export_import(study: Path, data: Path) -> None:
     pairs = json.loads(run("next", study, "-n", 30, "--json").output)
     assert len(pairs) == 30
@@ -124,6 +138,10 @@ def test_a_question_and_a_name_go_into_the_study(data: Path) -> None:
         (["init", "new"], "--images DIR"),
         (["init", "new", "--images", "nowhere"], "nowhere"),
         (["init", "new", "--images", ".", "--on-error", "perhaps"], "skip or fail, not 'perhaps'"),
+        (
+            ["init", "new", "--images", ".", "--enough", "accuracy:least=85"],
+            "least is an accuracy between 0.5",
+        ),
         (["status", "nowhere"], "is not a study"),
         (["score", "STUDY"], "there is no model yet"),
         (["train", "STUDY"], "no answers to learn from"),

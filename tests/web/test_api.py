@@ -94,7 +94,9 @@ def test_the_end_is_said(
     reply = client.post("/api/v1/pairs/lease", json={}).json()
     assert (reply["state"], reply["answered"], reply["wanted"]) == ("done", 6, 6)
     reached = client.get("/api/v1/achieved").json()
-    assert reached["sentence"].startswith("6 answers have put 60 images in order")
+    assert reached["sentence"].startswith("6 answers have been given")
+    assert "The planned 6 answers are in" in reached["sentence"]
+    assert "you can stop" not in reached["sentence"], "six answers cannot tell whether they are enough"
 
 
 def test_lists_are_paged_to_the_end_without_gap_or_double(local: Client) -> None:

@@ -178,7 +178,8 @@ def test_progress_says_what_happened(local: Client, study: Study, teach: Teach) 
     assert (row["annotator"], row["answers"], row["seconds"]) == ("kt", 40, 2.5)
     assert after["answered"] == 40
     assert {p["id"] for p in after["unsure"]["points"]} <= {local.server.public(row) for row in range(N)}
-    assert "more answers are in" in after["stop"]
+    assert "Enough is when the rest of the plan would bring less than 1 point" in after["stop"]
+    assert "you can stop" not in after["stop"] or after["answered"] >= after["wanted"]
 
 
 def test_pictures_are_encoded_anew_and_kept(local: Client, study: Study) -> None:

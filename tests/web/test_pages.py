@@ -106,7 +106,7 @@ def test_progress_has_the_numbers_behind_every_chart(trained: Study, serve: Serv
         assert card.locator("tbody tr").count() > 0
         assert len(card.locator(".sentence").inner_text()) > 20
         assert card.locator("svg title").first.text_content()
-    assert "You can stop" in page.locator("#stop-text").inner_text()
+    assert "Enough is when the rest of the plan would bring less" in page.locator("#stop-text").inner_text()
     assert serious(page) == []
     before = page.locator("#state").inner_text()
     for pair in trained.ask(1, annotator="kt"):

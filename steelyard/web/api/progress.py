@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 from fastapi import APIRouter
 
-from steelyard.trust.accuracy import share_interval
-from steelyard.trust.stopping import AccuracyEstimate
+from steelyard.trust.stopping import AccuracyEstimate, accuracy_of
 from steelyard.web.api.schema.progress import (
     AccuracyPart,
     AccuracyPoint,
@@ -63,10 +62,10 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
     """What was reached, for the end of the work."""
     ranking = web.rankings.newest()
     answered = web.store.answers.count()
-    accuracy = web.study.accuracy() if ranking else None
-    sentence = f"{answered:,} answers have put {len(web.study.catalog):,} images in order."
-    if accuracy is not None and accuracy.estimate is not None:
-        sentence += f" {accuracy.sentence}"
+    sentence = f"{answered:,} {'answer has' if answered == 1 else 'answers have'} been given."
+    if ranking is not None:
+        sentence = f"{answered:,} {'answer has' if answered == 1 else 'answers have'} put {len(ranking.order):,} images in order."
+    sentence += f" {web.study.accuracy().sentence}"
     ladder: list[str] = []
     if ranking is not None and who.may("lead") and len(ranking.order):
         steps = np.unique(np.linspace(0, len(ranking.order) - 1, 9).astype(int))
@@ -83,7 +82,7 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
 def _progress(web: Web) -> Progress:
     store, study = web.store, web.study
     ranking = web.rankings.newest()
-    estimate = study.accuracy() if ranking else None
+    estimate = study.accuracy()
     answered, wanted = store.answers.count(), study.budget
     name = web.ids.public
     return Progress(
@@ -94,36 +93,35 @@ def _progress(web: Web) -> Progress:
             NextPair(first=name(p.first), second=name(p.second), strategy=p.strategy, reason=p.reason)
             for p in sorted(store.pairs.all(open=True), key=lambda p: -(p.score or 0.0))[:6]
         ],
-        trainer=_trainer(web, ranking), stop=_stop(estimate, answered, wanted),
+        trainer=_trainer(web, ranking), stop=f"{estimate.enough} {estimate.advice}",
     )  # fmt: skip
 
 
 def _history(web: Web) -> list[AccuracyPoint]:
-    """Accuracy of every model that could estimate it, with a Wilson interval."""
-    points = []
-    for model in web.store.models.all():
-        share, n = model.metrics.get("accuracy"), model.metrics.get("accuracy_pairs")
-        if share is None or not n:
-            continue
-        low, high = share_interval(float(share), int(n))
-        points.append(
-            AccuracyPoint(
-                answers=int(model.metrics.get("answers", 0)), estimate=float(share), low=low, high=high
-            )
-        )
-    return points
+    """Accuracy of every model of which it can be told, with its interval."""
+    return [
+        _point(int(model.metrics.get("answers", 0)), *found)
+        for model in web.store.models.all()
+        if (found := accuracy_of(model.metrics)) is not None
+    ]
 
 
-def _accuracy(web: Web, estimate: AccuracyEstimate | None) -> AccuracyPart:
-    text = estimate.sentence if estimate else "There is no model yet, so accuracy cannot be estimated."
-    return AccuracyPart(sentence=text, history=_history(web), random=_random(web))
+def _point(answers: int, estimate: float, low: float, high: float) -> AccuracyPoint:
+    return AccuracyPoint(answers=answers, estimate=estimate, low=low, high=high)
+
+
+def _accuracy(web: Web, estimate: AccuracyEstimate) -> AccuracyPart:
+    return AccuracyPart(
+        sentence=estimate.sentence, history=_history(web), random=_random(web),
+        ahead=[_point(*point) for point in estimate.ahead], level=estimate.level,
+    )  # fmt: skip
 
 
 def _random(web: Web) -> list[AccuracyPoint]:
     """What random choice would have given, as the trainer found it for the newest model."""
     newest = web.store.models.newest()
     return [
-        AccuracyPoint(answers=int(k), estimate=estimate, low=low, high=high)
+        _point(int(k), estimate, low, high)
         for k, estimate, low, high in (newest.metrics.get("random", ()) if newest else ())
     ]
 
@@ -247,17 +245,6 @@ def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
     made = f"Model {ranking.model.id} knows {known}." if ranking else "No model yet."
     text = f"{made} The next training starts after {max(0, wanted - new):,} more."
     return TrainerPart(state="idle", sentence=text, done=0, total=0, log=log)
-
-
-def _stop(estimate: AccuracyEstimate | None, answered: int, wanted: int) -> str:
-    if answered >= wanted:
-        return f"You can stop: the planned {wanted:,} answers are in."
-    if estimate is not None and estimate.stop:
-        return "You can stop: the last three models brought less than one point."
-    return (
-        f"You can stop when {wanted - answered:,} more answers are in, or earlier, when three models in a row bring less "
-        "than one point of accuracy."
-    )
 
 
 _HIDDEN = "Shown to the study's lead only, so that it cannot steer your answers."

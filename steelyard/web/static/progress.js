@@ -34,21 +34,24 @@ function card(name, sentence, chart, head, rows, empty, key = null) {
 
 function accuracy(data) {
   const rows = data.history;
-  const lines = [["this study", rows]];
-  if (data.random.length) lines.push(["random pairs alone", data.random]);
+  const lines = [["this study", rows, "this study, with its 95 % interval"]];
+  if (data.ahead.length) lines.push(["forecast", data.ahead, "forecast, with its 95 % interval"]);
+  if (data.random.length) lines.push(["random pairs alone", data.random, "had only its random pairs been asked, with a 95 % interval at the end"]);
   const series = lines.map(([name, part]) => ({ name, points: part.map((r) => [r.answers, r.estimate]) }));
-  series[0].band = rows.map((r) => [r.answers, r.low, r.high]);
-  const end = data.random.at(-1);
-  if (end) series[1].bar = [end.answers, end.low, end.high];
+  lines.forEach(([name, part], i) => {
+    if (name !== "random pairs alone") series[i].band = part.map((r) => [r.answers, r.low, r.high]);
+    else series[i].bar = [part.at(-1).answers, part.at(-1).low, part.at(-1).high];
+  });
+  const levels = [{ value: 0.5, name: "a coin: 50 %" }];
+  if (data.level != null) levels.push({ value: data.level, name: `asked for: ${percent(data.level)}` });
   const chart = rows.length && lineChart({
     title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.4, ...series.flatMap((s) => s.points.map((p) => p[1]))), high: 1,
-    levels: [{ value: 0.5, name: "a coin: 50 %" }],
-    formatX: number, formatY: (v) => percent(v), series,
+    levels, formatX: number, formatY: (v) => percent(v), series,
   });
   card("accuracy", data.sentence, chart || null, ["answers", "how chosen", "estimate", "low", "high"],
-    lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])),
-    "Accuracy is estimated from pairs drawn at random. It appears once some of them are answered and a model is trained.",
-    legend(["this study, with its 95 % interval", ...(data.random.length ? ["had only its random pairs been asked, with a 95 % interval at the end"] : [])]));
+    chart ? lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])) : [],
+    "Accuracy is estimated from pairs drawn at random. It is shown once there are enough of them to tell it within 15 points.",
+    legend(lines.map((line) => line[2])));
 }
 
 function spread(data) {

@@ -42,11 +42,14 @@ class Achieved(BaseModel):
 
 
 class AccuracyPart(BaseModel):
-    """How accurate are we? `random` is what the random pairs alone would have given, as far as there are any."""
+    """How accurate are we? `random` is what the random pairs alone would have given, as far as there are any; `ahead` is the
+    forecast from the last decision to the end of the plan, `level` the accuracy that is asked for."""
 
     sentence: str
     history: list[AccuracyPoint]
     random: list[AccuracyPoint]
+    ahead: list[AccuracyPoint]
+    level: float | None
 
 
 class Shape(BaseModel):
