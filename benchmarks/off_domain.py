@@ -6,7 +6,7 @@ alteration costs is measured too: a ranker learns from as many answers as the po
 new image of different grades are ordered by it; `cost` is the accuracy lost against plain pairs. An alteration counts as a shift
 where that is more than two points. Settings were chosen on alterations of the colitis set; retina and drawn images are the test.
 
-    python benchmarks/off_domain.py [--part uc|retina|drawn|pixels] [--splits 10]
+    python benchmarks/off_domain.py [--part uc|retina|drawn|pixels|trunk] [--splits 10]
 
 Features of altered images are computed once (about ten minutes for each set) and kept beside the others.
 """
@@ -20,11 +20,14 @@ from _data import CACHE, catalog, features, same
 from _shifts import ALTERED, CAMERAS, drawn_with
 from numpy.typing import NDArray
 
+from steelyard.config import ranker_preset
 from steelyard.images.decode import resize
 from steelyard.images.synthetic import draw
+from steelyard.ranker.appearance import appearance
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.domain import Domain, fit_domain, off_domain
 from steelyard.ranker.features import extract
+from steelyard.ranker.inputs import read_inputs
 
 Rows = NDArray[np.int64]
 FEW = 120  # altered images of each set
@@ -87,11 +90,11 @@ def ordered(
     return float((said == truth)[truth != 0].mean())
 
 
-def few_rows(groups: NDArray[np.int64]) -> Rows:
-    """The images that are altered: 120 of different clusters."""
+def few_rows(groups: NDArray[np.int64], many: int = FEW) -> Rows:
+    """Some images of different clusters; those that are altered."""
     order = np.random.default_rng(0).permutation(len(groups))
     first = np.unique(groups[order], return_index=True)[1]
-    return np.sort(order[np.sort(first)[:FEW]])
+    return np.sort(order[np.sort(first)[:many]])
 
 
 def altered_features(name: str) -> tuple[Rows, dict[str, NDArray[np.float32]]]:
@@ -213,19 +216,55 @@ def pixels(splits: int, side: int = 128) -> None:
             show(kind, found[kind])
 
 
+def trunk(splits: int, images: int = 400) -> None:
+    """What the preset `tuned` compares: averages and deviations of the activations below the stages that it trains."""
+    config = ranker_preset("tuned")
+    own, foreign = catalog("uc"), catalog("retina")
+    groups = same(own)
+    rows = few_rows(groups, images)
+    plain = [own.read(int(row)) for row in rows]
+    seen = appearance(read_inputs(plain, config))
+    far = appearance(read_inputs([foreign.read(row) for row in range(60)], config))
+    kinds = (
+        "blur σ = 1 px",
+        "blur σ = 2 px",
+        "white balance 0.7 : 1 : 1.4",
+        "hue + 30°",
+        "grey",
+        "noise 10",
+        "JPEG quality 30",
+    )
+    some = np.arange(0, images, images // 60)[:60]
+    changed = {
+        kind: appearance(read_inputs([ALTERED[kind](plain[k]) for k in some], config)) for kind in kinds
+    }
+    alarms: list[float] = []
+    crossed: list[float] = []
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for seed in range(splits):
+        domain, _, new = measure(seen, groups[rows], seed)
+        alarms.append(flagged(domain, seen[new]))
+        crossed.append(flagged(domain, far))
+        for kind in kinds:
+            found[kind].append(flagged(domain, changed[kind][np.isin(some, new)]))
+    print(f"uc by activations: {images} images, {splits} splits; flagged")
+    show("new images of the same domain", alarms)
+    show("60 of retina", crossed)
+    for kind in kinds:
+        show(kind, found[kind])
+
+
 def main() -> None:
     """Print the tables."""
+    parts = {
+        "uc": lambda n: real("uc", n), "retina": lambda n: real("retina", n), "drawn": drawn, "pixels": pixels, "trunk": trunk,
+    }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--part", choices=["uc", "retina", "drawn", "pixels"])
+    parser.add_argument("--part", choices=list(parts))
     parser.add_argument("--splits", type=int, default=10)
     given = parser.parse_args()
-    for part in [given.part] if given.part else ["uc", "retina", "drawn", "pixels"]:
-        if part == "drawn":
-            drawn(given.splits)
-        elif part == "pixels":
-            pixels(given.splits)
-        else:
-            real(part, given.splits)
+    for part in [given.part] if given.part else parts:
+        parts[part](given.splits)
 
 
 if __name__ == "__main__":

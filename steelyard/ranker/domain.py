@@ -1,10 +1,10 @@
 """Does an image look like the study's images at all? Distances from the pool, told as a share of the pool's own images.
 
 A ranker gives every picture a score, also one of another organ, camera or modality. What tells them apart lies both inside the
-principal axes of the pool – an extreme – and outside of them, in what the axes throw away. Probabilistic principal components
-join both in one distance (Tipping & Bishop 1999):
+principal axes of the pool – an extreme – and outside of them, in what the axes throw away: features that always follow from the
+others, and now do not. Factor analysis joins both in one distance:
 
-    d² = Σ_k t_k² / (λ_k + σ²) + |z − Ut|² / σ²,   t = Uᵀz, z the standardised row
+    d² = Σ_k t_k² / (λ_k + mean ψ) + Σ_f (z − Ut)_f² / ψ_f,   t = Uᵀz, z the standardised row, ψ_f what the axes leave of feature f
 
 A distance alone means nothing, so it is compared with those of the pool's own images, each measured by axes fitted without its
 group (cross-conformal, Vovk 2015), every group counting the same (Lee, Barber & Willett 2023):
@@ -39,6 +39,7 @@ LEAST_GROUPS = 24
 _FOLDS = 5
 _AXES = 64
 _TRIMMED = 0.05
+_LEAST_REST = 0.1  # ψ of a feature, in multiples of the mean
 _ROWS = 2000  # a larger pool is represented by this many of its images
 _BLOCK = 1024  # images a block
 
@@ -52,7 +53,7 @@ class Domain:
         scale_K_F: factor of each feature, 0 where it is constant.
         axes_K_F_D: principal axes, as float16.
         variance_K_D: along them.
-        rest_K: variance of each direction off the axes.
+        rest_K_F: variance of what the axes leave of each feature.
         distance_M: of the pool's own images, by the axes that do not know them, ascending within each fold.
         fold_M: their fold.
         weight_M: 1 / images of their group.
@@ -62,7 +63,7 @@ class Domain:
     scale_K_F: NDArray[np.float32]
     axes_K_F_D: NDArray[np.float16]
     variance_K_D: NDArray[np.float32]
-    rest_K: NDArray[np.float32]
+    rest_K_F: NDArray[np.float32]
     distance_M: Floats
     fold_M: Rows
     weight_M: Floats
@@ -95,7 +96,7 @@ class Domain:
         """Everything, as named arrays."""
         return {
             "center": self.center_K_F, "scale": self.scale_K_F, "axes": self.axes_K_F_D, "variance": self.variance_K_D,
-            "rest": self.rest_K, "distance": self.distance_M, "fold": self.fold_M, "weight": self.weight_M,
+            "rest": self.rest_K_F, "distance": self.distance_M, "fold": self.fold_M, "weight": self.weight_M,
         }  # fmt: skip
 
     @classmethod
@@ -116,11 +117,10 @@ class Domain:
     def _distances(self, rows: NDArray[np.float32], fold: int) -> Floats:
         """log d², so that an image far away does not overflow."""
         z = (rows - self.center_K_F[fold]) * self.scale_K_F[fold]
-        t = z @ self.axes_K_F_D[fold].astype(np.float32)
-        inside, all_ = np.square(t, dtype=np.float64), np.square(z, dtype=np.float64).sum(axis=1)
-        rest = float(self.rest_K[fold])
-        off = np.maximum(all_ - inside.sum(axis=1), 0.0)
-        squared = (inside / (self.variance_K_D[fold] + rest)).sum(axis=1) + off / rest
+        axes, rest = self.axes_K_F_D[fold].astype(np.float32), self.rest_K_F[fold]
+        t = z @ axes
+        inside = (np.square(t, dtype=np.float64) / (self.variance_K_D[fold] + rest.mean())).sum(axis=1)
+        squared = inside + (np.square(z - t @ axes.T, dtype=np.float64) / rest).sum(axis=1)
         return np.asarray(np.log(np.maximum(squared, 1e-300)))
 
 
@@ -203,7 +203,7 @@ def _views(samples: list[NDArray[np.float32]], rng: np.random.Generator) -> Doma
         *(_principal(_typical(rows), axes, rng) for rows in samples), strict=True
     )
     return Domain(
-        np.stack(center), np.stack(scale), np.stack(found), np.stack(variance), np.array(rest, dtype=np.float32),
+        np.stack(center), np.stack(scale), np.stack(found), np.stack(variance), np.stack(rest),
         np.empty(0), np.empty(0, dtype=np.int64), np.empty(0),
     )  # fmt: skip
 
@@ -228,8 +228,10 @@ def _typical(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _principal(
     rows: NDArray[np.float32], axes: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float16], NDArray[np.float32], float]:
-    """Centre, scale, leading axes, their variances, and the variance of each direction off them."""
+) -> tuple[
+    NDArray[np.float32], NDArray[np.float32], NDArray[np.float16], NDArray[np.float32], NDArray[np.float32]
+]:
+    """Centre, scale, leading axes, their variances, and the variance of what they leave of each feature."""
     center = rows.mean(axis=0)
     z = rows - center
     deviation = np.sqrt(np.square(z).mean(axis=0))
@@ -243,11 +245,12 @@ def _principal(
     near = (z @ q).astype(np.float64)
     values, turn = np.linalg.eigh(near.T @ near / len(z))
     variance = np.maximum(values[::-1][:axes], 0.0)
-    rest = (np.square(z, dtype=np.float64).sum() / len(z) - variance.sum()) / max(int(alive.sum()) - axes, 1)
     found = (q @ turn[:, ::-1][:, :axes]).astype(np.float16)
-    # Rows that lie in a plane altogether: whatever leaves it is far away, but not infinitely.
-    least = 1e-3 * max(float(variance.mean()), 1e-9)
-    return center, scale, found, variance.astype(np.float32), float(max(rest, least))
+    near_F_D = found.astype(np.float32)
+    rest = np.square(z - (z @ near_F_D) @ near_F_D.T).mean(axis=0)
+    # A feature that follows from the others altogether must not outweigh all of them; nor rows that lie in a plane.
+    least = max(_LEAST_REST * float(rest.mean()), 1e-3 * max(float(variance.mean()), 1e-9))
+    return center, scale, found, variance.astype(np.float32), np.maximum(rest, np.float32(least))
 
 
 def _own_distances(domain: Domain, inputs: NDArray[Any], rows: Rows, folds: Rows) -> Floats:

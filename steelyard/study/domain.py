@@ -37,6 +37,7 @@ __all__ = [
 
 log = logging.getLogger("steelyard")
 _FILE = "domain.safetensors"
+_RECIPE = 2  # another recipe is another result
 _BEFORE = "the model was made before Steelyard looked for images that do not belong; train again with: steelyard train"
 
 
@@ -102,7 +103,7 @@ def learn_domain(
 
     from steelyard.ranker.domain import fit_domain
 
-    key = fingerprint_of(catalog.fingerprint(), pool, absent, ranker.to_dict(), __version__)
+    key = fingerprint_of(catalog.fingerprint(), pool, absent, ranker.to_dict(), __version__, _RECIPE)
     if before is not None and _key_of(before) == key:
         try:
             os.link(before / _FILE, folder / _FILE)  # models are never changed, so they may share a file
