@@ -26,6 +26,7 @@ from steelyard.store.store import Store
 from steelyard.study.domain import load_check
 from steelyard.study.making import store_url
 from steelyard.study.models import load_posterior
+from steelyard.trust.card import read_card
 
 __all__ = ["Finding", "check_study", "noted_heads"]
 
@@ -293,6 +294,7 @@ def _model(place: Path, model: Model, catalog: Catalog | None, newest: bool) -> 
             size = len(load_posterior(folder))
             if catalog is not None and size != len(catalog):
                 yield f"{folder} is about {size} images, but the catalog lists {len(catalog)}"
+        read_card(folder)
         if newest:
             load_check(folder, 0)
     except (SteelyardError, OSError) as error:

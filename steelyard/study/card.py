@@ -66,7 +66,7 @@ def write_card(
     ranker = study.config.ranker
     excluded = study.store.images.excluded_rows()
     gone = np.union1d(absent, excluded).astype(np.int64)
-    data = _data(study, absent, excluded)
+    data, made = _data(study, absent, excluded), _ranker(ranker)
     said = _answers(study, answers, metrics)
     accuracy = _accuracy(metrics, answers)
     grades = _grades(study, posterior, answers, gone, taught)
@@ -75,9 +75,9 @@ def write_card(
         folder,
         cards.Card(
             study=study.config.name, round=round, made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            data=data, answers=said, ranker=_ranker(ranker), accuracy=accuracy,
+            data=data, answers=said, ranker=made, accuracy=accuracy,
             calibration=_calibration(posterior, answers, convex=ranker.kind == "convex", seed=study.config.seed),
-            grades=grades, domain=domain, limits=limits(data, said, accuracy, grades, ranker.kind),
+            grades=grades, domain=domain, limits=limits(data, said, accuracy, grades, made),
             seed=study.config.seed, versions=_versions(),
         ),
     )  # fmt: skip

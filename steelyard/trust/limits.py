@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.trust.card import AccuracyPart, AnswersPart, DataPart, GradesPart
+from steelyard.trust.card import AccuracyPart, AnswersPart, DataPart, GradesPart, RankerPart
 
 __all__ = ["limits"]
 
@@ -11,7 +11,7 @@ _FEW_IMAGES = 50
 
 
 def limits(
-    data: DataPart, answers: AnswersPart, accuracy: AccuracyPart, grades: GradesPart, kind: str
+    data: DataPart, answers: AnswersPart, accuracy: AccuracyPart, grades: GradesPart, ranker: RankerPart
 ) -> list[str]:
     """Sentences about what nobody knows, the weightiest first."""
     found = []
@@ -56,10 +56,9 @@ def limits(
         found.append(
             "Images that were left out were not drawn at random; the model knows nothing of their kind."
         )
-    if kind == "convex":
-        found.append(
-            "The features were learnt from other pictures and stay as they are; what they do not show cannot be learnt."
-        )
+    if ranker.kind == "convex":
+        made = "were given" if ranker.encoder == "none" else "were learnt from everyday pictures"
+        found.append(f"The features {made} and stay as they are; what they do not show cannot be learnt.")
     else:
         found.append("A network learns its features from few answers; another seed gives another model.")
     return found

@@ -64,6 +64,15 @@ def test_every_truncated_part_is_a_finding_and_no_traceback(sqlite_study: Study,
             shutil.rmtree(folder)
 
 
+def test_a_damaged_card_is_a_finding_and_a_missing_one_is_not(sqlite_study: Study) -> None:
+    sqlite_study.close()
+    [card] = sqlite_study.folder.glob("models/*/card.json")
+    cut(card)
+    assert "model card" in found(sqlite_study.folder)["models"]
+    card.unlink()  # as of every model made before there were cards
+    assert found(sqlite_study.folder) == {}
+
+
 def test_a_changed_catalog_is_found(sqlite_study: Study) -> None:
     catalog = sqlite_study.catalog.subset(np.arange(15, -1, -1))
     catalog.save(sqlite_study.folder / "catalog.arrow")

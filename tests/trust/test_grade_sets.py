@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -143,3 +144,26 @@ def test_a_study_leaves_patients_out(tmp_path: Path, multitask: bool) -> None:
             table = study.grade(method=method)
             assert (table["grade_low"] <= table["grade"]).all()
             assert (table["grade"] <= table["grade_high"]).all()
+
+
+def test_as_in_the_benchmark_on_drawn_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short form of benchmarks/grade_sets.py: a head, pairs as the default chooses them, images of unseen groups."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    grade_sets = importlib.import_module("grade_sets")
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 3])
+        groups = np.repeat(np.arange(200), 2)
+        rows = rng.normal(size=(400, 12)) + np.repeat(rng.normal(size=(200, 12)), 2, axis=0)
+        severity = rows[:, :3].sum(axis=1) + rng.normal(size=400)
+        grades = np.searchsorted(np.quantile(severity, [0.4, 0.7, 0.9]), severity)
+        data = grade_sets.Data(rows.astype(np.float32), grades, groups, severity)
+        held = grade_sets.hold(data, seed, 80)
+        found += [grade_sets.measure(held, 80, method, seed) for method in METHODS]
+    covered = [cell["unseen", "after"]["coverage"] for cell in found]
+    assert 0.87 <= np.mean(covered) <= 0.95
+    before, after = ([cell["unseen", when] for cell in found[::3]] for when in ("before", "after"))
+    assert (
+        np.mean([cell["coverage"] for cell in before]) > 0.95
+    )  # 0.1 counted the uncertainty of scores twice
+    assert np.mean([cell["size"] for cell in after]) < np.mean([cell["size"] for cell in before])
