@@ -228,14 +228,17 @@ class _Case:
 
     def _accuracy(self) -> tuple[bool, str, int | None]:
         wanted = _share(self.enough.least)
-        if self.look is None or self.start is None:
+        if self.look is None:
             return False, f"{self._planned} {self._too_early}", None
+        if self.start is None:
+            return False, f"{self._planned} Whether {wanted} are ordered right cannot be told yet.", None
         if self._reached():
-            return True, f"At least {wanted} are right, {_share(self.enough.sure)} sure: you can stop.", 0
+            sure = _share(self.enough.sure)
+            return True, f"At least {wanted} are ordered right, {sure} sure: you can stop.", 0
         more = self._until_level()
         if more is None and self.ahead and self.ahead[-1][3] < self.enough.least:
             return False, f"{self._planned} They will probably not reach {wanted}.", None
-        return False, f"It is not yet sure that {wanted} are right. {self._when(more)}", more
+        return False, f"It is not yet sure that {wanted} are ordered right. {self._when(more)}", more
 
     @property
     def _too_early(self) -> str:

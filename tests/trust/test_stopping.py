@@ -91,14 +91,22 @@ def test_a_level_is_reached_when_it_is_sure() -> None:
     )
     assert not far.stop
     assert far.level == 0.85
-    assert "not yet sure that 85% are right" in far.sentence
+    assert "not yet sure that 85% are ordered right" in far.sentence
     near = (0.92, 0.89, 0.945)
     there = said((*near, 300), enough=rule, models=[model(100, (500, 0.01, 0.01), accuracy=near)])
     assert there.stop
-    assert "At least 85% are right, 95% sure: you can stop." in there.sentence
+    assert "At least 85% are ordered right, 95% sure: you can stop." in there.sentence
     never = said((*near, 300), rule, 500, models=[model(400, (500, 0.0, 0.0), accuracy=(0.8, 0.77, 0.83))])
     assert not never.stop
     assert "85% is not reached for sure" in never.sentence
+
+
+def test_an_accuracy_that_cannot_be_told_reaches_no_level() -> None:
+    found = said(UNKNOWN, read_enough("accuracy:least=0.85"), 30, models=[model(30, (500, 0.1, 0.05))])
+    assert not found.stop
+    assert found.ahead == ()
+    assert "Whether 85% are ordered right cannot be told yet." in found.sentence
+    assert "after 30 answers" not in found.sentence, "they are in"
 
 
 def test_a_limit_at_the_level_of_the_interval_is_its_end() -> None:

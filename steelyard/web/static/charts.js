@@ -85,14 +85,15 @@ export function legend(names, more = "") {
   return list;
 }
 
-/** Lines over a number, each with an optional band [x, low, high] and one bar [x, low, high]; `levels` are named values to measure them by. */
-export function lineChart({ title, description = "", x, y, series, levels = [], low, high, formatX, formatY, ticksX }) {
+/** Lines over a number, each with an optional band [x, low, high] and one bar [x, low, high], and dots unless `dots` is false; `levels` are named
+    values to measure them by; `from` is where the axis begins. */
+export function lineChart({ title, description = "", x, y, series, levels = [], low, high, from, formatX, formatY, ticksX }) {
   const root = canvas(title, description);
   const xs = series.flatMap((s) => s.points.map((p) => p[0]));
   const ys = series.flatMap((s) => [...s.points.map((p) => p[1]), ...(s.band ?? []).flatMap((b) => [b[1], b[2]])]);
   const rangeY = extent([...ys, ...levels.map((level) => level.value)]);
   const { toX, toY } = axes(root, {
-    x, y, formatX, formatY, ticksX, rangeX: extent(xs),
+    x, y, formatX, formatY, ticksX, rangeX: extent(from == null ? xs : [from, ...xs]),
     rangeY: [low ?? rangeY[0], high ?? rangeY[1]],
   });
   const inside = `inside-${serial++}`;
@@ -112,7 +113,7 @@ export function lineChart({ title, description = "", x, y, series, levels = [], 
     const points = s.points.map((p) => [toX(p[0]), toY(p[1])]);
     root.append(svg("path", { d: path(points), ...stroke(index) }));
     if (s.bar) root.append(svg("path", { d: `M${toX(s.bar[0])} ${toY(s.bar[1])}V${toY(s.bar[2])}`, class: `curve ${color}` }));
-    if (points.length <= 40) for (const [cx, cy] of points) root.append(svg("circle", { cx, cy, r: 3, class: `dot ${color}` }));
+    if (points.length <= 40 && s.dots !== false) for (const [cx, cy] of points) root.append(svg("circle", { cx, cy, r: 3, class: `dot ${color}` }));
   });
   return root;
 }

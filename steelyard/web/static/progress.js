@@ -39,6 +39,7 @@ function accuracy(data) {
   if (data.random.length) lines.push(["random pairs alone", data.random, "had only its random pairs been asked, with a 95 % interval at the end"]);
   const series = lines.map(([name, part]) => ({ name, points: part.map((r) => [r.answers, r.estimate]) }));
   lines.forEach(([name, part], i) => {
+    if (name === "forecast") series[i].dots = false;
     if (name !== "random pairs alone") series[i].band = part.map((r) => [r.answers, r.low, r.high]);
     else series[i].bar = [part.at(-1).answers, part.at(-1).low, part.at(-1).high];
   });
@@ -46,7 +47,7 @@ function accuracy(data) {
   if (data.level != null) levels.push({ value: data.level, name: `asked for: ${percent(data.level)}` });
   const chart = rows.length && lineChart({
     title: "Estimated accuracy against answers", description: data.sentence, x: "answers", y: "correct pairs", low: Math.min(0.4, ...series.flatMap((s) => s.points.map((p) => p[1]))), high: 1,
-    levels, formatX: number, formatY: (v) => percent(v), series,
+    from: 0, levels, formatX: number, formatY: (v) => percent(v), series,
   });
   card("accuracy", data.sentence, chart || null, ["answers", "how chosen", "estimate", "low", "high"],
     chart ? lines.flatMap(([name, part]) => part.map((r) => [number(r.answers), name, percent(r.estimate, 1), percent(r.low, 1), percent(r.high, 1)])) : [],
