@@ -56,11 +56,11 @@ def test_the_interval_covers_the_truth(coverage: ModuleType) -> None:
     assert abs(np.mean(errors)) < 0.02
 
 
-def test_two_perfect_raters_were_told_their_own_answers_by_version_0_1(coverage: ModuleType) -> None:
+def test_perfect_raters_were_told_their_own_answers_by_version_0_1(coverage: ModuleType) -> None:
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(N, D)).astype(np.float32)
     severity = rows[:, :5].sum(axis=1) / 2 + 1.2 * rng.normal(size=N)
-    situation = coverage.Situation(raters=2, choice="random")
+    situation = coverage.Situation(raters=3, choice="random")
     (found,) = coverage.run(coverage.Images(rows, severity), situation, seed=2, looks=(200,))
     assert found.before[0] > found.truth + 0.1
     assert found.stated.estimate == pytest.approx(found.truth, abs=0.1)
