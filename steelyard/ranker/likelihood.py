@@ -27,6 +27,7 @@ __all__ = [
     "outcomes",
     "sigmoid",
     "slope",
+    "step_to_mode",
 ]
 
 
@@ -138,6 +139,23 @@ def outcomes(difference: ArrayLike, variance: ArrayLike = 0.0, tau: float = 0.0)
     first, second = sigmoid(kappa * (m - tau)), sigmoid(kappa * (-m - tau))
     tie = np.maximum(1.0 - first - second, 0.0) if tau > 0 else np.zeros_like(first)
     return np.stack([first, tie, second], axis=-1)
+
+
+def step_to_mode(mean: float, spread: float, answer: float, tau: float) -> float:
+    """The root of α = ℓ′(mean + α·spread): a bracketed Newton iteration, at most a handful of steps."""
+    # ℓ′ lies in (−1, 1), and the left side grows while the right side falls: exactly one root, in between.
+    low, high = -1.0, 1.0
+    alpha = 0.0
+    for _ in range(60):
+        at = mean + alpha * spread
+        gap = float(slope(at, answer, tau)) - alpha
+        if abs(gap) < 1e-12:
+            break
+        low, high = (alpha, high) if gap > 0 else (low, alpha)
+        alpha += gap / (1.0 + spread * float(curvature(at, answer, tau)))
+        if not low < alpha < high:
+            alpha = (low + high) / 2
+    return alpha
 
 
 def _bell(x: Floats) -> Floats:

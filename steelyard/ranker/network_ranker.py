@@ -6,7 +6,7 @@ posterior is Laplace's. Torch is loaded when a network is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,16 @@ from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.scaling import Scaling
+from steelyard.ranker.temper import Temper, fit_temper
 
 if TYPE_CHECKING:
     from steelyard.ranker.network import Network
     from steelyard.ranker.scoring import LastLayer
 
 __all__ = ["NetworkLearner", "NetworkRanker"]
+
+_ENOUGH = 30  # answers held back; fewer do not settle a scale
+_MOST = 400  # more settle it no better and cost as many images drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,7 @@ class NetworkRanker:
         seed: of its draws.
         metrics: figures of the fit.
         covariance_D_D: of the last layer's weights where the posterior is Laplace's, else None.
+        temper: how probabilities are made from its scores; None where too few answers were held back to know.
     """
 
     config: NetworkConfig
@@ -45,6 +50,7 @@ class NetworkRanker:
     seed: int
     metrics: dict[str, Any]
     covariance_D_D: Floats | None = None
+    temper: Temper | None = None
 
     learns_reserved = False
 
@@ -57,6 +63,9 @@ class NetworkRanker:
         self, inputs: NDArray[Any], *, rows: Rows | None = None, progress: Progress | None = None
     ) -> Posterior:
         """By T draws, in closed form, or by Laplace's approximation of the last layer, as configured."""
+        return self._scored(inputs, rows, progress).tempered(self.temper)
+
+    def _scored(self, inputs: NDArray[Any], rows: Rows | None, progress: Progress | None) -> Posterior:
         from steelyard.ranker.device import cpu_threads, device_of
         from steelyard.ranker.scoring import batches_of, draw_scores, screened_draws
 
@@ -87,6 +96,8 @@ class NetworkRanker:
             arrays |= {f"scaling.{name}": value for name, value in self.network.scaling.to_arrays().items()}
         if self.covariance_D_D is not None:
             arrays["covariance"] = self.covariance_D_D
+        if self.temper is not None:
+            arrays["temper"] = np.array([self.temper.scale, self.temper.tau, self.temper.spread])
         extra = {
             "kind": "network", "ranker": self.config.to_dict(), "seed": self.seed, "metrics": self.metrics,
             "width": self.network.width,
@@ -118,7 +129,8 @@ class NetworkRanker:
         if parts["scaling"]:
             network.scaling = Scaling.from_arrays(parts["scaling"])
         known = None if covariance is None else np.asarray(covariance, dtype=np.float64)
-        return cls(config, network, seed, dict(saved.extra["metrics"]), known)
+        temper = Temper(*saved.weights["temper"].tolist()) if "temper" in saved.weights else None
+        return cls(config, network, seed, dict(saved.extra["metrics"]), known, temper)
 
     def with_covariance(self, inputs: NDArray[Any], pairs: ArrayLike, answers: ArrayLike) -> NetworkRanker:
         """The same ranker with Laplace's covariance of the last layer, from the answers it was trained on."""
@@ -139,6 +151,22 @@ class NetworkRanker:
             tau=self._tau,
         )
         return replace(self, covariance_D_D=found.covariance_D_D)
+
+    def tempered(self, inputs: NDArray[Any], pairs: NDArray[np.int64], answers: Floats) -> NetworkRanker:
+        """The same ranker with probabilities made to come true on answers that it was not taught.
+
+        Its metrics say from how many; with fewer than `_ENOUGH` nothing is fitted.
+        """
+        few = len(answers) < _ENOUGH
+        metrics = {**self.metrics, "temper": None, "temper_answers": 0 if few else min(len(answers), _MOST)}
+        if few:
+            return replace(self, metrics=metrics)
+        pairs, answers = pairs[:_MOST], answers[:_MOST]
+        used, place = np.unique(pairs, return_inverse=True)
+        mean, variance = self.posterior(inputs, rows=used).difference(place.reshape(-1, 2))
+        ties = bool(np.isin(answers, (0.0, 0.5, 1.0)).all() and (answers == 0.5).any())
+        temper = fit_temper(mean, variance, answers, self._tau, ties=ties or self._tau > 0, spread=True)
+        return replace(self, metrics={**metrics, "temper": asdict(temper)}, temper=temper)
 
     @property
     def _batch(self) -> int:
@@ -214,9 +242,10 @@ class NetworkLearner:
             "validation_loss": None if np.isnan(loss) else float(loss),
         }  # fmt: skip
         ranker = NetworkRanker(config, network, self.seed, metrics)
-        return (
-            ranker.with_covariance(self.inputs, pairs, answers) if config.posterior == "laplace" else ranker
-        )
+        if config.posterior == "laplace":
+            ranker = ranker.with_covariance(self.inputs, pairs, answers)
+        held = (np.empty((0, 2), dtype=np.int64), np.empty(0)) if result.held is None else result.held
+        return ranker.tempered(self.inputs, *held)
 
 
 def _weights_for(network: Network, scaling: Scaling | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ every answer about either of its images is taken out, by one Newton step in clos
   an image, n answers tell as much as n / (1 + ρ Σ_i d_i (d_i − 1) / n) independent ones, d_i being the answers about image i
   (Kish; Liang and Zeger estimate ρ in the same way). ρ is 0 where the features tell all, and at most ½, since either image of
   a pair has half a share in its answer.
-- *The temper.* Differences of scores and their deviations times one number, and a half-width of ties to go with it, by the
+- *The temper.* Differences of scores and their deviations times one number (a network's, times two), and a half-width of ties to go with it, by the
   likelihood of the same predictions. It changes probabilities and no order.
 """
 
@@ -34,21 +34,24 @@ _PIECE = 1 << 22  # numbers held at a time
 
 @dataclass(frozen=True)
 class Temper:
-    """How stated probabilities are made from a posterior: Δ ~ N(scale · mean, scale² · variance), ties within ± tau.
+    """How stated probabilities are made from a posterior: Δ ~ N(scale · mean, spread² · variance), ties within ± tau.
 
     Attributes:
         scale: 1 leaves the differences of the scores as they are.
         tau: half-width of a tie on the scaled differences, 0 where there are none.
+        spread: of their deviations; None is the same as the scale.
     """
 
     scale: float
     tau: float
+    spread: float | None = None
 
     def outcomes(self, mean: ArrayLike, variance: ArrayLike) -> Floats:
         """P(first), P(tie), P(second), shape (n, 3)."""
         return outcomes(
             self.scale * np.asarray(mean, dtype=np.float64),
-            self.scale**2 * np.asarray(variance, dtype=np.float64),
+            (self.scale if self.spread is None else self.spread) ** 2
+            * np.asarray(variance, dtype=np.float64),
             self.tau,
         )
 
@@ -163,7 +166,9 @@ def _alike(pairs: Pairs, rows: Floats) -> float:
     return float(np.sum(pulls**2) - 2 * np.sum(rows**2))
 
 
-def fit_temper(mean: Floats, variance: Floats, answers: Floats, tau: float, *, ties: bool) -> Temper:
+def fit_temper(
+    mean: Floats, variance: Floats, answers: Floats, tau: float, *, ties: bool, spread: bool = False
+) -> Temper:
     """The scale, and with ties as outcomes their half-width, that make given answers most likely.
 
     A weak prior – log scale ~ N(0, 1), and τ's own – decides where answers do not.
@@ -174,6 +179,8 @@ def fit_temper(mean: Floats, variance: Floats, answers: Floats, tau: float, *, t
         answers: P1, shape (m,).
         tau: half-width to start from.
         ties: whether a tie is an outcome of its own.
+        spread: whether deviations have a factor of their own, as those of a network need: dropout's are in no proportion to
+            its errors.
     """
     if not len(answers):
         return Temper(1.0, tau)
@@ -181,17 +188,23 @@ def fit_temper(mean: Floats, variance: Floats, answers: Floats, tau: float, *, t
 
     won, tied = (answers, 0.0 * answers) if not ties else (1.0 * (answers == 1.0), 1.0 * (answers == 0.5))
 
+    def temper(at: Floats) -> Temper:
+        numbers = [float(x) for x in np.exp(at)]
+        return Temper(numbers[0], numbers[1] if ties else 0.0, numbers[-1] if spread else None)
+
     def loss(at: Floats) -> float:
-        half = float(np.exp(at[1])) if ties else 0.0
-        p = np.log(np.maximum(Temper(float(np.exp(at[0])), half).outcomes(mean, variance), 1e-12))
+        here = temper(at)
+        p = np.log(np.maximum(here.outcomes(mean, variance), 1e-12))
         likely = won @ p[:, 0] + tied @ p[:, 1] + (1.0 - won - tied) @ p[:, 2]
-        return float(at[0] ** 2 / 2 - likely - (tau_prior(half)[0] if ties else 0.0))
+        prior = at[0] ** 2 / 2 + (at[-1] ** 2 / 2 if spread else 0.0)
+        return float(prior - likely - (tau_prior(here.tau)[0] if ties else 0.0))
 
     start, bounds = [0.0], [(-4.0, 4.0)]
     if ties:
         start, bounds = [0.0, float(np.log(max(tau, 1e-2)))], [(-4.0, 4.0), (-7.0, 4.0)]
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds).x
-    return Temper(float(np.exp(found[0])), float(np.exp(found[1])) if ties else 0.0)
+    if spread:
+        start, bounds = [*start, 0.0], [*bounds, (-4.0, 4.0)]
+    return temper(minimize(loss, start, method="L-BFGS-B", bounds=bounds).x)
 
 
 def tau_prior(tau: float) -> tuple[float, float, float]:

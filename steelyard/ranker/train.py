@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,13 @@ class TrainResult:
         history: one entry an epoch.
         best_epoch: whose weights were kept.
         tau: Rao–Kupper's τ, None where ties are 0.5 targets.
+        held: pairs and answers that it was stopped by and not taught; None where there were none.
     """
 
     history: tuple[Epoch, ...]
     best_epoch: int
     tau: float | None
+    held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = field(default=None, compare=False)
 
 
 def train(
@@ -112,7 +114,7 @@ def train(
             raise RankerError(f"grades are a code for each of {len(images)} images, below 0 for unknown")
     objective = Comparisons(network, images, rows, labels, held, codes, config)
     run = checkpoint.fingerprint_of(rows, labels, *(held or ()), codes, fingerprint)
-    return _loop(network, objective, config, seed, folder, run, progress)
+    return replace(_loop(network, objective, config, seed, folder, run, progress), held=held)
 
 
 def fit_conventional(

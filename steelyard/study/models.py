@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
         "share": np.array([posterior.share]),
     }
     if posterior.temper is not None:
-        arrays["temper"] = np.array([posterior.temper.scale, posterior.temper.tau])
+        arrays["temper"] = np.array([x for x in astuple(posterior.temper) if x is not None])
     (folder / "posterior.safetensors").write_bytes(save(arrays, metadata={"kind": posterior.kind}))
 
 
