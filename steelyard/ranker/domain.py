@@ -128,7 +128,7 @@ def off_domain(unlike: ArrayLike, groups: float) -> NDArray[np.object_]:
     """True where an image is flagged, None where nothing can be said: not measured, or of a study of too few groups."""
     values = np.asarray(unlike, dtype=np.float64)
     known = np.isfinite(values) & (groups >= LEAST_GROUPS - 0.5)
-    # 1e-6: 24/25 is 1 − 0.04, also after a while on disk as float32.
+    # 1e-6: 24/25 is 1 − 0.04.
     return np.array(
         [bool(v >= 1 - ALPHA - 1e-6) if k else None for v, k in zip(values, known, strict=True)], dtype=object
     )

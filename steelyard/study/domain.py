@@ -114,12 +114,12 @@ def learn_domain(
     fitted = fit_domain(inputs, pool=pool, groups=codes, absent=absent)
     rows = np.arange(len(catalog)) if pool is None else pool
     groups = len(rows) if codes is None else len(np.unique(codes[rows]))
-    arrays: dict[str, NDArray[Any]] = {"unlike": np.full(len(catalog), np.nan, dtype=np.float32)}
+    arrays: dict[str, NDArray[Any]] = {"unlike": np.full(len(catalog), np.nan)}
     if fitted is not None:
         domain, unlike = fitted
         groups = round(domain.groups)
         arrays = {f"domain.{name}": np.ascontiguousarray(a) for name, a in domain.to_arrays().items()}
-        arrays["unlike"] = unlike.astype(np.float32)
+        arrays["unlike"] = unlike
     (folder / _FILE).write_bytes(save(arrays, metadata={"key": key, "groups": str(groups)}))
 
 
