@@ -14,6 +14,7 @@ Features of altered images are computed once (about ten minutes for each set) an
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 import numpy as np
 from _data import CACHE, catalog, features, same
@@ -188,25 +189,23 @@ def drawn(splits: int, sizes: tuple[int, ...] = (300, 1000, 3000)) -> None:
 
 def pixels(splits: int, side: int = 128) -> None:
     """The same with nothing but pixels, as for a network that is trained from pixels on."""
-    pictures = {
-        name: np.stack([resize(catalog(name).read(row), side) for row in range(len(catalog(name)))])
-        for name in ("uc", "retina")
-    }
+
+    def seen(pictures: Iterable[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        return appearance(np.stack([resize(picture, side) for picture in pictures]))
+
+    rows = {name: seen(map(catalog(name).read, range(len(catalog(name))))) for name in ("uc", "retina")}
     for name, other in (("uc", "retina"), ("retina", "uc")):
         images, groups = catalog(name), same(catalog(name))
         few = few_rows(groups)
         plain = [images.read(int(row)) for row in few]
-        altered = {
-            kind: np.stack([resize(alter(picture), side) for picture in plain])
-            for kind, alter in ALTERED.items()
-        }
+        altered = {kind: seen(map(alter, plain)) for kind, alter in ALTERED.items()}
         alarms: list[float] = []
         crossed: list[float] = []
         found: dict[str, list[float]] = {kind: [] for kind in altered}
         for seed in range(splits):
-            domain, _, new = measure(pictures[name], groups, seed)
-            alarms.append(flagged(domain, pictures[name][new]))
-            crossed.append(flagged(domain, pictures[other][:400]))
+            domain, _, new = measure(rows[name], groups, seed)
+            alarms.append(flagged(domain, rows[name][new]))
+            crossed.append(flagged(domain, rows[other][:400]))
             for kind, some in altered.items():
                 found[kind].append(flagged(domain, some[np.isin(few, new)]))
         print(f"{name} by pixels: {splits} splits; flagged")
