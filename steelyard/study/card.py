@@ -166,27 +166,30 @@ def _calibration(
 ) -> cards.CalibrationPart:
     from steelyard.trust.pair_calibration import pair_calibration
 
-    judged = ~np.isnan(answers.labels)
-    drawn = answers.reserved[judged]
-    if drawn.sum() < _FEW:
+    drawn = answers.reserved & ~np.isnan(answers.labels)
+    # A pair counts once, however many answered it: their answers are not independent.
+    each, place = np.unique(answers.pair[drawn], return_inverse=True)
+    if len(each) < _FEW:
         return cards.CalibrationPart(
-            words=f"Not known yet: {_many(int(drawn.sum()), 'answer')} about random pairs say too little; {_FEW} are needed.",
-            pairs=int(drawn.sum()),
-        )
-    pairs, labels = answers.pairs[judged], answers.labels[judged]
+            words=f"Not known yet: {_many(len(each), 'random pair')} that were judged say too little; {_FEW} are needed.",
+            pairs=len(each),
+        )  # fmt: skip
+    first = np.unique(place.reshape(-1), return_index=True)[1]
+    labels = np.bincount(place.reshape(-1), answers.labels[drawn]) / np.bincount(place.reshape(-1))
+    pairs = answers.pairs[drawn]
     if convex:  # it has learnt from them
-        found = left_out(posterior, pairs, labels)
-        mean, variance = found.mean[found.place], found.variance[found.place]
+        found = left_out(posterior, pairs, answers.labels[drawn])
         sign = np.where(pairs[:, 0] > pairs[:, 1], -1.0, 1.0)
-        stated = (posterior.temper or Temper(1.0, posterior.tau)).outcomes(sign * mean, variance)
+        mean, variance = sign * found.mean[found.place], found.variance[found.place]
+        stated = (posterior.temper or Temper(1.0, posterior.tau)).outcomes(mean, variance)
     else:
         stated = posterior.outcomes(pairs)
-    result = pair_calibration(stated[drawn], labels[drawn], np.random.default_rng([seed, len(labels)]))
+    result = pair_calibration(stated[first], labels, np.random.default_rng([seed, len(labels)]))
     return cards.CalibrationPart(
         words=(
-            f"On {_many(result.pairs, 'answer')} about random pairs the likelier side was stated with {result.stated:.0%} on average and came "
-            f"true in {result.observed:.0%} (95% interval {result.low:.0%}–{result.high:.0%}; a tie counts half). The calibration error "
-            f"is {result.ece:.2f}; perfect probabilities would show {result.ece_by_chance:.2f} with so few pairs."
+            f"On {_many(result.pairs, 'random pair')} the likelier side was stated with {result.stated:.0%} on average and was chosen in "
+            f"{result.observed:.0%} (95% interval {result.low:.0%}–{result.high:.0%}; a tie counts half). The calibration error is "
+            f"{result.ece:.2f}; perfect probabilities would show {result.ece_by_chance:.2f} with so few pairs."
         ),
         **result._asdict(),
     )  # fmt: skip

@@ -123,6 +123,21 @@ def test_no_secret_no_path_and_no_name_is_in_it(tmp_path: Path, monkeypatch: pyt
     assert "<b>Worse?</b>" in text  # text is text; whoever shows it escapes it
 
 
+def test_two_people_about_a_pair_are_one_witness(tmp_path: Path) -> None:
+    """Answers about one pair are not independent: an interval from all of them would be too narrow."""
+    ask = {"random_share": 1.0, "raters": 2}
+    study, _ = make(tmp_path, answers=90, ask=ask)
+    with study:
+        known = study.store.answers.arrays()
+        card = read_card(study.fit().folder)
+    judged = known.reserved & ~np.isnan(known.labels)
+    pairs = len(np.unique(known.pair[judged]))
+    assert pairs < judged.sum()
+    assert card is not None
+    assert card.calibration.pairs == pairs
+    assert (card.calibration.ece is None) == (pairs < 30)
+
+
 def test_annotators_that_are_programs_are_told(tmp_path: Path) -> None:
     study, severity = make(tmp_path, answers=4)
     with study:

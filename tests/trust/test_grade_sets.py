@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ import steelyard as sy
 from steelyard.errors import RankerError
 from steelyard.ranker.convex import ConvexHead
 from steelyard.ranker.grades import GradeScale, Method
+from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.reduction import Reduction
+from steelyard.study.grading import honest_scale
 from steelyard.trust.grade_sets import calibrated_scale, sentence
 from steelyard.trust.without_groups import scores_without_groups
 
@@ -167,3 +171,26 @@ def test_as_in_the_benchmark_on_drawn_numbers(monkeypatch: pytest.MonkeyPatch) -
         np.mean([cell["coverage"] for cell in before]) > 0.95
     )  # 0.1 counted the uncertainty of scores twice
     assert np.mean([cell["size"] for cell in after]) < np.mean([cell["size"] for cell in before])
+
+
+def test_a_network_is_vouched_for_by_what_it_has_not_learnt_from() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((60, 3))
+    network = Posterior.closed_form(x, np.ones(3), 0.2)
+    grades = np.digitize(x.sum(axis=1) + rng.normal(size=60) / 2, [-1.0, 1.0])
+    pairs = np.arange(40).reshape(-1, 2)
+    answers: Any = SimpleNamespace(
+        pairs=pairs, labels=np.ones(20), reserved=np.repeat([False, True], [15, 5])
+    )
+    rows = np.arange(60)
+
+    def scale(taught: np.ndarray | None = None) -> GradeScale:
+        return honest_scale(network, rows, grades, 3, np.arange(60), answers, convex=False, taught=taught)
+
+    found = scale()
+    assert found.groups == 30  # the first thirty were learnt from; what was held back was not
+    assert np.isfinite(found.reach_of(0.9))
+    told = scale(grades.astype(float))  # every grade was taught: nobody is left to vouch for it
+    assert not np.isfinite(told.reach_of(0.9))
+    assert (told.predict(network.mean).high == 2).all()
+    assert "a network" in sentence(told)
