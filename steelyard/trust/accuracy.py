@@ -109,9 +109,10 @@ def estimate_accuracy(judged: Judged, pool_margin: Floats) -> Accuracy:
     offset, noise = _difference(judged, curves, pool_margin, expected)
     prior = spread**2 * (1 + _SHARED / max(1, int(chosen.sum()))) + TRANSFER**2
     weight = prior / (prior + noise)
-    estimate = float(np.clip(expected + weight * offset, 0.01, 0.99))
+    estimate = float(np.clip(expected + weight * offset, 0.005, 0.995))
     deviation = math.sqrt(weight * noise)
-    low, high = _interval(estimate, deviation)
+    # Wilson's interval for as many answers as would leave this deviation (n that were all right leave 1/n).
+    low, high = share_interval(estimate, max(estimate * (1 - estimate) / deviation**2, 1 / deviation))
     if high - low > 2 * _WIDEST:
         return NOTHING._replace(pairs=pairs)
     return Accuracy(estimate, low, high, pairs)
@@ -175,6 +176,8 @@ def _difference(judged: Judged, curves: _Curves, pool_margin: Floats, expected: 
     square = pool_right * (1 - expected) ** 2 + (1 - pool_right) * expected**2
     likely = float(np.mean(pool_decided * square - (pool_decided * (pool_right - expected)) ** 2))
     variance = (_WORTH * likely + float(np.square(part - part.mean()).sum())) / (_WORTH + n - 1)
+    # Were every pair right and sure to be, n of them would still not prove that the next one is.
+    variance = max(variance, share**2 * n / (n + 1) ** 2)
     # Few answers have taught a model that all of them are held against: their errors are not independent.
     together = 1 + _TOGETHER / len(judged.margin)
     return float(part.mean()) / share, together * variance / n / share**2
@@ -195,14 +198,6 @@ def _logistic(
     return at, np.asarray(np.linalg.inv(bend), dtype=np.float64)
 
 
-def _interval(estimate: float, deviation: float) -> tuple[float, float]:
-    """95%, even in the log-odds, so that it stays within 0 and 1 and leans away from the nearer end."""
-    middle = math.log(estimate / (1 - estimate))
-    half = _Z95 * deviation / (estimate * (1 - estimate))
-    low, high = sigmoid(np.array([middle - half, middle + half])).tolist()
-    return low, high
-
-
 def share_right(differences: ArrayLike, answers: ArrayLike) -> tuple[float, float, float, int]:
     """Share of answers that the sign of the difference agrees with, and its 95% Wilson interval.
 
@@ -221,7 +216,7 @@ def share_right(differences: ArrayLike, answers: ArrayLike) -> tuple[float, floa
     return right / n, low, high, n
 
 
-def share_interval(share: float, n: int) -> tuple[float, float]:
+def share_interval(share: float, n: float) -> tuple[float, float]:
     """The 95% interval (Wilson) of a share of n."""
     z2 = _Z95**2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
