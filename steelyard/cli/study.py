@@ -289,8 +289,8 @@ def score(
 ) -> None:
     """Score images: severity, uncertainty, interval and rank, and how unlike the study's images each is.
 
-    `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another camera, organ or
-    modality, and damaged ones: 4% of new images of the same kind are flagged by chance.
+    `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another organ or modality,
+    damaged ones and often those of another camera: 4% of new images of the same kind are flagged by chance.
     """
     from steelyard.study.domain import sentence as about_domain
 

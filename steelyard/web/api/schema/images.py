@@ -31,8 +31,8 @@ Unlike = Annotated[
 OffDomain = Annotated[
     bool | None,
     Field(
-        description="Whether it is so unlike the study's images – another camera, organ or modality, or damaged – that its score is "
-        "not to be trusted; 4% of images of the same kind are flagged by chance. Null where nothing can be said."
+        description="Whether it is so unlike the study's images – another organ or modality, damaged, often another camera – that "
+        "its score is not to be trusted; 4% of images of the same kind are flagged by chance. Null where nothing can be said."
     ),
 ]
 DomainNote = Annotated[str, Field(description="Why nothing can be said about that; else empty.")]
