@@ -24,7 +24,9 @@ def settle(user: Window, name: str) -> None:
             "() => { const n = [...document.querySelectorAll('.cell img')]; return n.length > 10 && n.every((i) => i.complete && i.naturalWidth) }"
         )
     elif name == "progress":
-        page.wait_for_function("() => document.querySelectorAll('svg.chart').length === 4")
+        page.wait_for_function(  # a chart, or words where there is too little for one
+            "() => document.querySelectorAll('.picture > svg.chart, .picture > .empty').length === 4"
+        )
     elif name == "admin":
         page.wait_for_selector("#people tbody tr")
         page.wait_for_function(

@@ -151,6 +151,7 @@ def test_no_label_lies_on_another(
     assert "2 others" in page.locator("#people .legend").inner_text()
     assert page.locator("#accuracy .legend span").all_inner_texts() == [
         "this study, with its 95 % interval",
+        "forecast, with its 95 % interval",
         "had only its random pairs been asked, with a 95 % interval at the end",
     ]
     assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
