@@ -49,6 +49,7 @@ _WIDEST = 0.15  # an interval of more than ± 15 points says nothing that is wor
 _FEWEST = 5  # random pairs, without which nobody has looked whether the expectation is right
 _Z95 = 1.959963984540054  # 95% of the normal distribution are within so many standard deviations
 _SHARED = 100.0  # of n answers about the same images, learnt by one model, the curves' variance is 1 + this/n times as large
+_FEW = 3.0  # n answers may all agree with a wrong curve, which then looks sharp: this/n more deviation
 _TOGETHER = 25.0  # the same for the noise of random pairs
 _WORTH = 10.0  # answers that the expected noise of a random pair is worth, against the noise seen
 
@@ -107,7 +108,8 @@ def estimate_accuracy(judged: Judged, pool_margin: Floats) -> Accuracy:
     expected = curves.expectation(pool_margin)[0]
     spread = alone.expectation(pool_margin)[1]
     offset, noise = _difference(judged, curves, pool_margin, expected)
-    prior = spread**2 * (1 + _SHARED / max(1, int(chosen.sum()))) + TRANSFER**2
+    n = max(1, int(chosen.sum()))
+    prior = spread**2 * (1 + _SHARED / n) + TRANSFER**2 + (_FEW / n) ** 2
     weight = prior / (prior + noise)
     estimate = float(np.clip(expected + weight * offset, 0.005, 0.995))
     deviation = math.sqrt(weight * noise)
