@@ -163,8 +163,8 @@ def test_a_worker_told_to_stop_gives_its_lease_back(make_study: MakeStudy) -> No
     study = make_study(ask={"budget": 2.0, "start": "spread"})
     worker = subprocess.Popen(
         [sys.executable, "-c",
-         "import sys, time, steelyard.study as s\n"
-         "s.Study.propose = lambda *a, **k: time.sleep(60)\n"
+         "import sys, time, steelyard.study.questions as q\n"
+         "q.Questions.draft_for_trainer = lambda *a, **k: time.sleep(60)\n"
          "from steelyard.cli import main\n"
          f"sys.argv = ['steelyard', 'worker', {str(study.folder)!r}]\nmain()"],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
