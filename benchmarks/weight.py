@@ -32,6 +32,7 @@ PURPOSE = {
     "lightning-fabric": "devices, precision and several GPUs in the training loop",
     "matplotlib": "figures of reports",
     "numpy": "arrays everywhere",
+    "onnxruntime": "features on the CPU, in whole numbers",
     "pandas": "tables of scores, answers and results",
     "pillow": "reading and resizing images",
     "prometheus-client": "`/metrics`",

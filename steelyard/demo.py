@@ -31,7 +31,8 @@ _ROUNDS = 10
 _BLUE, _GREY = "#0072B2", "#4d4d4d"  # told apart by colour-blind eyes, and by their markers in grey
 _NOISE = 0.2  # difference in severity at which the virtual annotator is right in 73% of the cases
 _TEST_SEED = 1_000_003  # added to the seed: patients of the test set are other patients
-_STUDY_ROUNDS = 4  # rounds that the virtual annotator plays in the study itself
+_STUDY_ROUNDS = 6  # rounds that the virtual annotator plays in the study itself
+_STUDY_RANDOM = 0.3  # of its pairs: enough to tell how accurate a study of so few answers is
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ class DemoResult:
         answers: numbers of answers, ascending, shape (K,).
         well: accuracy of each run after so many answers, asking well, shape (runs, K).
         random: the same, asking at random.
+        given: answers that the virtual annotator gave in the study.
+        planned: answers that are planned there.
     """
 
     study: Path
@@ -55,6 +58,23 @@ class DemoResult:
     answers: NDArray[np.int64]
     well: Floats
     random: Floats
+    given: int = 0
+    planned: int = 0
+
+    @property
+    def tour(self) -> tuple[tuple[str, str], ...]:
+        """What to look at on the page: three of its pages, with a line about each."""
+        return (
+            (
+                "Compare",
+                f"a pair is waiting; a virtual annotator has given {self.given} of {self.planned} planned answers, the rest are yours",
+            ),
+            ("Progress", "how accurate the order is, how sure that is, and what more answers would bring"),
+            (
+                "Ranking",
+                f"all {self.images} images from least to most severe; click one, or drop another in",
+            ),
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -213,7 +233,7 @@ def run_demo(
         ranker, ask = study.config.ranker, study.config.ask
         assert ranker.kind == "convex"  # the quick preset
         unseen = extract(
-            test.images, backbone=ranker.backbone, image_size=ranker.image_size,
+            test.images, backbone=ranker.backbone, image_size=ranker.image_size, recipe=ranker.recipe,
             progress=lambda done, total, text: tell(done, total, "features of unseen patients"),
         )  # fmt: skip
         race = _Race(features, unseen, test, annotator, ranker, seed)
@@ -230,10 +250,11 @@ def run_demo(
                 tell(2 * run + k, 2 * runs, "asking and training")
                 curves.append(race.run(_ROUNDS, ways[way], run))
         tell(2 * runs, 2 * runs, "asking and training")
-        _play(study, annotator)
+        given = _play(study, annotator)
+        planned = study.budget
     well, random = (np.stack(curves) for curves in found.values())
     strategy = f"{ask.start} start, then {ask.strategy}"
-    return DemoResult(place / "study", images, len(test), strategy, answers, well, random)
+    return DemoResult(place / "study", images, len(test), strategy, answers, well, random, given, planned)
 
 
 class _Race:
@@ -297,13 +318,22 @@ def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, pr
     ranker = {"backbone": "lite0", "image_size": size}
     pictures = {"root": str(table.parent.resolve()), "layout": "csv", "labels": str(table.resolve())}
     return Study.create(
-        place / "study", catalog, preset="quick", name="demo", seed=seed, ranker=ranker, images=pictures
-    )
+        place / "study", catalog, preset="quick", name="demo", seed=seed, ranker=ranker, images=pictures,
+        ask={"random_share": _STUDY_RANDOM},
+    )  # fmt: skip
 
 
-def _play(study: Study, annotator: VirtualAnnotator) -> None:
-    """A few rounds in the study itself, so that its page has something to show."""
+def _play(study: Study, annotator: VirtualAnnotator) -> int:
+    """A few rounds in the study itself, so that its page has something to show; gives the number of answers.
+
+    The next pairs are put up as well: the page opens on one of them, however busy the machine is with whoever chooses more.
+    """
+    from steelyard.loop.policy import AHEAD
+
+    given = 0
     for _ in range(_STUDY_ROUNDS):
         study.propose()
-        study.simulate(annotator, name="virtual annotator")
+        given += study.simulate(annotator, name="virtual annotator")
         study.fit()
+    study.propose(2 * AHEAD)
+    return given

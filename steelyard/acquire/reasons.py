@@ -1,6 +1,6 @@
 """Why a pair is asked, in plain words.
 
-The sentence never says which of the two the model takes for the more severe one: that would sway the answer.
+The sentence never says which of the two the model takes for the higher one: that would sway the answer.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def explain(mean_n: Floats, variance_n: Floats, ending: str) -> list[str]:
         ending: what the strategy is after, as "and the model disagrees with itself".
 
     >>> explain(np.array([0.0]), np.array([1.0]), "and the model disagrees with itself")
-    ['These two look equally severe to the model, and the model disagrees with itself.']
+    ['These two look equal to the model, and the model disagrees with itself.']
     """
     certainty = np.abs(expit(mean_n / np.sqrt(1.0 + np.pi / 8.0 * variance_n)) - 0.5)
-    looks = np.array(["equally severe", "similarly severe", "different"])[np.digitize(certainty, (0.1, 0.25))]
+    looks = np.array(["equal", "close", "different"])[np.digitize(certainty, (0.1, 0.25))]
     return [f"These two look {look} to the model, {ending}." for look in looks]

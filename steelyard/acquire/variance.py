@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["variance"]
 
-REASON = "The model is unsure how severe each of these two is."
+REASON = "The model is unsure where each of these two belongs on the scale."
 
 
 @needs("model")

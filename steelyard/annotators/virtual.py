@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -31,13 +33,18 @@ class VirtualAnnotator(Protocol):
 
 def check_share(name: str, value: float) -> float:
     """The value, a share from 0 to 1."""
-    if not 0 <= value <= 1:
-        raise PairError(f"'{name}' is a share between 0 and 1, not {value}")
+    if not (_is_number(value) and 0 <= value <= 1):
+        raise PairError(f"'{name}' is a share between 0 and 1, not {value!r}")
     return value
 
 
 def check_above(name: str, value: float, bound: float, *, equal: bool = False) -> float:
     """The value, a number above a bound or, with `equal`, not below it."""
-    if not (np.isfinite(value) and (value > bound or (equal and value == bound))):
-        raise PairError(f"'{name}' is {'at least' if equal else 'above'} {bound:g}, not {value}")
+    if not (_is_number(value) and (value > bound or (equal and value == bound))):
+        raise PairError(f"'{name}' is {'at least' if equal else 'above'} {bound:g}, not {value!r}")
     return value
+
+
+def _is_number(value: object) -> bool:
+    """Whether an option is one; on the command line anything may stand behind its '='."""
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

@@ -12,12 +12,16 @@ from typing import Annotated
 import typer
 
 from steelyard import __version__
-from steelyard.cli import rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
-from steelyard.cli.console import app, err, escape_markup, out
-from steelyard.errors import SteelyardError
+from steelyard.cli import exchange, images, rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli.console import app, escape_markup, out
+from steelyard.errors import SteelyardError, why_not
 from steelyard.privacy import read_umask
+from steelyard.terminal import err
 
 __all__ = ["app", "main"]
+
+INTERRUPTED = 130
+"""How a program ends that somebody stopped with Ctrl+C."""
 
 
 def main() -> None:
@@ -31,11 +35,16 @@ def main() -> None:
     except SteelyardError as error:
         err.print(f"[bold red]error:[/] {escape_markup(str(error))}", soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("stopped; what was answered or finished is saved")
-        sys.exit(130)
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a file or folder that cannot be had, wherever it was asked for
+        err.print(f"[bold red]error:[/] {escape_markup(why_not(error))}", soft_wrap=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, SystemExit) as left:
+        if isinstance(left, SystemExit) and left.code != INTERRUPTED:
+            raise
+        err.print("stopped; what was answered or finished is saved")  # typer leaves without a word
+        sys.exit(INTERRUPTED)
 
 
 def _version(value: bool) -> None:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from steelyard.progress import Progress
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -29,7 +27,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 StudyFolder = Annotated[
     Path, typer.Argument(metavar="STUDY", help="Folder of the study.", show_default=False)
@@ -66,25 +63,6 @@ def opened_study(folder: Path) -> Iterator[Study]:
         yield study
     finally:
         study.close()
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar on standard error for anything that reports progress; silent where nobody watches."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
-        tasks: dict[str, Any] = {}
-
-        def report(done: int, total: int, text: str) -> None:
-            stage = text.split(":")[0]  # "training: loss 0.41" stays one bar
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(text, total=total)
-            bars.update(tasks[stage], completed=done, total=total, description=text)
-
-        yield report
 
 
 def deliver(table: pd.DataFrame, output: Path | None, as_json: bool) -> None:

@@ -15,8 +15,8 @@ from steelyard.cli.console import (
     opened_study,
     out,
     print_json,
-    progress_bar,
 )
+from steelyard.terminal import progress_bar
 
 if TYPE_CHECKING:
     from steelyard.rescue import Finding

@@ -1,4 +1,4 @@
-"""Commands around studies: the demo, experiments, reports, the doctor."""
+"""Commands around studies: the demo, experiments, virtual annotators, reports, the doctor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from steelyard.cli.console import (
     AsJson,
     Layout,
     PresetName,
+    StudyFolder,
     app,
     escape_markup,
+    opened_study,
     out,
     print_json,
-    progress_bar,
 )
-from steelyard.errors import ConfigError
+from steelyard.errors import ConfigError, command
+from steelyard.terminal import err, progress_bar
 
 
 @app.command()
@@ -61,6 +63,10 @@ def demo(
     if serve:
         from steelyard.web.app import serve as run_server
 
+        err.print("\nWhat to look at on the page that opens now:")
+        for name, text in result.tour:
+            err.print(f"  {name:<9} {text}", soft_wrap=True)
+        err.print()
         run_server(result.study, host="127.0.0.1", port=port)
 
 
@@ -183,7 +189,7 @@ def experiment(
         )
     out.print(table)
     out.print(
-        f"all rounds: {out_folder / 'results.csv'}\nnext: steelyard report {out_folder} -o report.html",
+        f"all rounds: {out_folder / 'results.csv'}\nnext: {command('report', out_folder, '-o', 'report.html')}",
         soft_wrap=True,
     )
 
@@ -266,3 +272,40 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except json.JSONDecodeError:
         return key, value
+
+
+@app.command()
+def simulate(
+    study: StudyFolder,
+    n: Annotated[
+        int,
+        typer.Option("-n", "--number", min=0, help="Most answers to give; 0 answers every open pair."),
+    ] = 0,
+    annotator: Annotated[
+        str,
+        typer.Option(
+            help="perfect, noisy, tie_prone, tiring or side_biased, with options as in noisy:scale=0.3."
+        ),
+    ] = "perfect",
+    as_json: AsJson = False,
+) -> None:
+    """Let a virtual annotator that knows the grades answer the open pairs, for trials without people."""
+    from steelyard.annotators import make_annotator
+    from steelyard.options import parse_options
+
+    name, options = parse_options(annotator)
+    with opened_study(study) as opened:
+        grades = opened.known_grades()
+        if (grades < 0).any():
+            raise ConfigError(
+                f"a virtual annotator needs the grade of every image; {int((grades < 0).sum())} have none"
+            )
+        given = opened.simulate(make_annotator(name, grades, **options), n or None, name=f"virtual-{name}")
+    if as_json:
+        print_json({"answers": given})
+    else:
+        out.print(
+            f"{given} pairs answered"
+            if given
+            else f"No pair is up; choose some with: {command('next', study)}"
+        )

@@ -18,14 +18,13 @@ from steelyard.cli.console import (
     app,
     deliver,
     deliver_facts,
-    err,
     escape_markup,
     opened_study,
     out,
     print_json,
-    progress_bar,
 )
-from steelyard.errors import ConfigError
+from steelyard.errors import ConfigError, SteelyardError, command
+from steelyard.terminal import err, progress_bar
 
 if TYPE_CHECKING:
     from steelyard.study import Study
@@ -69,12 +68,17 @@ def init(
         str, typer.Option(help="What to do with an unreadable image: skip or fail.")
     ] = "skip",
     download: Download = False,
+    later: Annotated[
+        bool, typer.Option("--later", help="Leave computing features to serve, or to a worker with a GPU.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a study from a folder of images."""
+    """Make a study from a folder of images, and compute what its model sees of them."""
     from steelyard.images.reading import read_catalog
     from steelyard.study import Study, study_config
+    from steelyard.study.making import check_place
 
+    check_place(study)
     if images is None and features is None:
         raise ConfigError(
             "no images given; name their folder with --images DIR, or a matrix with --features NPY"
@@ -104,7 +108,20 @@ def init(
     with progress_bar() as progress:
         catalog = read_catalog(config.images, progress=progress)
         made = Study.create(study, catalog, config=config, progress=progress)
+    if not later:
+        describe_images(made)
     _show_made(made, as_json)
+
+
+def describe_images(made: Study) -> None:
+    """Compute features now, so that the first pair is a chosen one; the study stands whatever comes of it."""
+    try:
+        with progress_bar() as progress:
+            made.seen(progress)
+    except KeyboardInterrupt:
+        err.print("Features are not complete; what was computed is kept, and serve computes the rest.")
+    except SteelyardError as error:
+        err.print(f"Features could not be computed: {escape_markup(str(error))}", soft_wrap=True)
 
 
 def _show_made(made: Study, as_json: bool) -> None:
@@ -125,7 +142,7 @@ def _show_made(made: Study, as_json: bool) -> None:
     )
     for line in catalog.report.lines():
         out.print(escape_markup(line), soft_wrap=True)
-    out.print(f"study made in {made.folder}\nnext: steelyard serve {made.folder}", soft_wrap=True)
+    out.print(f"study made in {made.folder}\nnext: {command('serve', made.folder)}", soft_wrap=True)
 
 
 @app.command()
@@ -134,7 +151,14 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8765,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
+    public_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Address people use, for links; also STEELYARD_PUBLIC_URL. By default this machine's.",
+        ),
+    ] = "",
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="PEM", help="Certificate, to serve TLS without a proxy.")
     ] = None,
@@ -162,7 +186,7 @@ def serve(
 
     run_server(
         study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
-        auth_header=auth_header, auth_create=auth_create, log_format=log_format,
+        auth_header=auth_header, auth_create=auth_create, public_url=public_url, log_format=log_format,
     )  # fmt: skip
 
 
@@ -215,41 +239,6 @@ def next_pairs(
 
 
 @app.command()
-def simulate(
-    study: StudyFolder,
-    n: Annotated[
-        int,
-        typer.Option("-n", "--number", min=0, help="Most answers to give; 0 answers every open pair."),
-    ] = 0,
-    annotator: Annotated[
-        str,
-        typer.Option(
-            help="perfect, noisy, tie_prone, tiring or side_biased, with options as in noisy:scale=0.3."
-        ),
-    ] = "perfect",
-    as_json: AsJson = False,
-) -> None:
-    """Let a virtual annotator that knows the grades answer the open pairs, for trials without people."""
-    from steelyard.annotators import make_annotator
-    from steelyard.options import parse_options
-
-    name, options = parse_options(annotator)
-    with opened_study(study) as opened:
-        grades = opened.known_grades()
-        if (grades < 0).any():
-            raise ConfigError(
-                f"a virtual annotator needs the grade of every image; {int((grades < 0).sum())} have none"
-            )
-        given = opened.simulate(make_annotator(name, grades, **options), n or None, name=f"virtual-{name}")
-    if as_json:
-        print_json({"answers": given})
-    else:
-        out.print(
-            f"{given} pairs answered" if given else f"No pair is up; choose some with: steelyard next {study}"
-        )
-
-
-@app.command()
 def train(study: StudyFolder, download: Download = False, as_json: AsJson = False) -> None:
     """Train the ranker on all answers so far."""
     with opened_study(study) as opened:
@@ -266,6 +255,7 @@ def train(study: StudyFolder, download: Download = False, as_json: AsJson = Fals
     if as_json:
         print_json(
             {
+                "model": model.id,
                 "round": model.round,
                 "folder": str(model.folder),
                 "answers": model.answers,
@@ -273,7 +263,7 @@ def train(study: StudyFolder, download: Download = False, as_json: AsJson = Fals
             }
         )
         return
-    out.print(f"model {model.round:03d} trained on {model.answers} answers\n{accuracy.sentence}")
+    out.print(f"model {model.id} trained on {model.answers} answers\n{accuracy.sentence}")
 
 
 @app.command()
@@ -287,7 +277,11 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score images: severity, uncertainty, interval and rank, and how unlike the study's images each is.
+    """Score images: score, uncertainty, interval and rank, and how unlike the study's images each is.
+
+    A higher score has more of what the question asks for; 0 is the middle of the study's images, and scores have no unit of
+    their own. `low` to `high` is score ± 1.96 × `uncertainty`: for 95% of images, where the score would end up with ever more
+    answers of the same people. Images whose intervals overlap widely are not reliably ordered.
 
     `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another organ or modality,
     damaged ones and often those of another camera: 4% of new images of the same kind are flagged by chance.
@@ -296,14 +290,21 @@ def score(
 
     with opened_study(study) as opened, progress_bar() as progress:
         table = opened.score(folder, progress=progress)
-        if folder is None and len(table) < len(opened.catalog):
-            left_out = len(opened.catalog) - len(table)
-            err.print(f"{left_out} of {len(opened.catalog)} images have no score: excluded or unreadable")
+        if folder is None:
+            _say_without_score(opened, len(table))
         if (folder is not None or table.attrs["domain"]) and (
             said := about_domain(table, own=folder is None)
         ):
             err.print(escape_markup(said), soft_wrap=True)
     deliver(table, output, as_json)
+
+
+def _say_without_score(opened: Study, scored: int) -> None:
+    from steelyard.study.scores import without_score
+
+    excluded = len(opened.store.images.excluded_rows())
+    if said := without_score(len(opened.catalog), scored, excluded):
+        err.print(said, soft_wrap=True)
 
 
 @app.command()
@@ -323,65 +324,23 @@ def grade(
 
     with opened_study(study) as opened:
         table = opened.grade(method=method)
+        _say_without_score(opened, len(table))
         err.print(sentence(opened.grade_scale(method)))
         if table.attrs["domain"]:
             err.print(escape_markup(about_domain(table, own=True)), soft_wrap=True)
     deliver(table, output, as_json)
 
 
-@app.command("import")
-def import_answers(
-    study: StudyFolder,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV, JSON, Parquet, choix tuples or Label Studio.")
-    ],
-    annotator: Annotated[str, typer.Option(help="Who answered, where the file does not say.")] = "imported",
-    by: Annotated[
-        str, typer.Option(help="Who imports, for the audit log; by default the user of this machine.")
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Import answers given elsewhere; nothing is added twice."""
-    from steelyard.exchange import import_file
-
-    with opened_study(study) as opened:
-        done = import_file(opened, file, annotator=annotator, by=by or None)
-    if as_json:
-        print_json(done.to_dict())
-    else:
-        out.print(f"{done.added} answers added, {done.known} were already there")
-
-
-@app.command("export")
-def export_answers(
-    study: StudyFolder,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write; its ending picks the format.")
-    ],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="csv, json, parquet, choix or labelstudio, if the file's ending does not say."
-        ),
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Write all answers to a file: CSV, JSON, Parquet, choix tuples or Label Studio."""
-    from steelyard.exchange import export_file
-
-    with opened_study(study) as opened:
-        count = export_file(opened, output, form=form or None)
-    if as_json:
-        print_json({"answers": count, "file": str(output)})
-    else:
-        out.print(f"{count} answers written to {output}", soft_wrap=True)
-
-
 @app.command()
 def agreement(study: StudyFolder, as_json: AsJson = False) -> None:
     """How well answers agree: between people, with themselves, and with the model."""
+    from steelyard.evaluate.consistency import side_in_words
+
     with opened_study(study) as opened:
-        deliver_facts(opened.agreement(), as_json)
+        facts = opened.agreement()
+    if facts["side"] and not as_json:
+        facts["side"] = side_in_words(facts["side"])
+    deliver_facts(facts, as_json)
 
 
 @app.command()

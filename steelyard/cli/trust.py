@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.console import AsJson, StudyFolder, app, opened_study, out, print_json
+from steelyard.errors import command
 
 if TYPE_CHECKING:
     from steelyard.store.signature import Signature
@@ -32,7 +33,7 @@ def log(
     for head in heads:
         out.print(f"  {head}", soft_wrap=True)
     out.print(
-        f"verify it anywhere, without the study: steelyard verify {output}", markup=False, soft_wrap=True
+        f"verify it anywhere, without the study: {command('verify', output)}", markup=False, soft_wrap=True
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from steelyard.config.budget import Budget, planned_answers, read_budget
 from steelyard.config.enough import Enough, read_enough
 from steelyard.config.section import AtLeastOne, Expect, Section, Share
 from steelyard.config.strategies import is_strategy, plugins, unknown_strategy
@@ -31,19 +32,21 @@ class AskConfig(Section):
     """What is asked, of whom, and how much.
 
     Attributes:
-        strategy: how pairs are chosen once there is a model: one of ours, or a plug-in's.
+        strategy: how pairs are chosen once there is a model: `epig` asks what teaches most about the order of all images; the
+            others are in docs/acquire.md, or a plug-in's.
         start: how the first pairs are chosen: `spread` over the features, `random` (the paper), or a plug-in that needs no model.
         start_share: first pairs, as a share of the number of images.
-        round_share: pairs per round, as a share of the number of images (the paper's s).
+        round_share: pairs a round, as a share of the number of images (the paper's s).
         mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).
-        budget: answers after which the study is done, as a share of the number of images.
+        budget: answers after which the study is done: up to 1 a share of the number of images, from each rater (0.5 is half as
+            many); a whole number from 2 on is answers in all (120); a percentage in a text is a larger share (`"300%"`).
         enough: when to stop earlier: `gain:points=1`, `accuracy:least=0.85` or `budget`.
         random_share: share of pairs drawn at random and held back to estimate accuracy.
         repeat_share: share of pairs asked again, so that agreement can be measured.
         raters: different people asked about each pair.
         reselect: may images that were already compared be chosen again (the paper: yes).
-        noise: PowerBALD-style Gumbel noise on the choice; 0 takes the best.
-        lease_seconds: how long a handed-out pair waits for its answer.
+        noise: how much chance goes into the choice (Gumbel noise, as in PowerBALD); 0 takes the best.
+        lease_seconds: seconds that a handed-out pair waits for its answer before somebody else may get it.
     """
 
     place: ClassVar[str] = "ask"
@@ -53,7 +56,7 @@ class AskConfig(Section):
     start_share: Share = 0.05
     round_share: Share = 0.05
     mode: Literal["rounds", "continuous"] = "continuous"
-    budget: Annotated[float, Field(gt=0), Expect("a share of the images above 0")] = 0.5
+    budget: Annotated[Budget, Expect('a share, a number of answers, or a percentage as in "300%"')] = 0.5
     enough: str = "gain:points=1"
     random_share: Share = 0.1
     repeat_share: Share = 0.0
@@ -76,6 +79,14 @@ class AskConfig(Section):
             raise ValueError(f"'ask.start' {why}")
         return name
 
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _is_a_plan(cls, given: Any) -> Budget:
+        try:
+            return read_budget(given)
+        except ConfigError as error:
+            raise ValueError(f"'ask.budget' {error}") from None
+
     @field_validator("enough")
     @classmethod
     def _can_be_read(cls, text: str) -> str:
@@ -84,6 +95,10 @@ class AskConfig(Section):
         except ConfigError as error:
             raise ValueError(f"'ask.enough' {error}") from None
         return text
+
+    def planned(self, images: int) -> int:
+        """Answers after which a study of so many images is done."""
+        return planned_answers(self.budget, images=images, raters=self.raters)
 
     @property
     def stopping(self) -> Enough:

@@ -18,7 +18,8 @@ class ImagesConfig(Section):
 
     Attributes:
         root: folder of the images (or the `.npz`), as given to `init`.
-        layout: how the folder is read.
+        layout: how the folder is read: `folder` (all images in it and below), `grades` (a subfolder for each grade), `csv` (with
+            `labels`), the published sets `limuc`, `hyperkvasir` and `medmnist`, or `features` (rows without images).
         labels: CSV with `image`, `grade` and optionally `group`; empty for none.
         features: precomputed feature matrix instead of pixels; empty for none.
         on_error: what an unreadable file does: `skip` it with a report, or `fail`.

@@ -1,7 +1,8 @@
 """What older files and callers say, in the words of today. Everything about earlier versions is here.
 
 Version 0.1 had one ranker of thirty settings and ignored those that did not apply; its files carry no `version`. Its words
-`head`, `trainer` and `posterior = "auto"` are still understood where people write them.
+`head`, `trainer` and `posterior = "auto"` are still understood where people write them. Version 2 of the files does not say by
+which recipe features are computed: it knew only the first, and so do models that do not say.
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, overload
 
+from steelyard.config.budget import budget_of_0_1
 from steelyard.config.ranker import ConvexConfig, Kind, NetworkConfig, RankerConfig
 from steelyard.config.section import Section
 from steelyard.errors import ConfigError
 
 __all__ = ["VERSION", "ranker_from_saved", "ranker_words", "study_words", "upgrade"]
 
-VERSION = 2
+VERSION = 3
 """Of the files that are written now."""
 
 _KINDS = {"convex": "convex", "mlp": "network"}  # by 0.1's `head`
+_REASONS_OF_0_1 = [
+    "blurred",
+    "stool",
+    "wrong organ",
+    "duplicate",
+    "other",
+]  # on the page of every study, and its keys
 _CLASSES: dict[str, type[ConvexConfig] | type[NetworkConfig]] = {
     "convex": ConvexConfig,
     "network": NetworkConfig,
@@ -40,8 +49,14 @@ def upgrade(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             "newer one"
         )
     rest = {key: value for key, value in values.items() if key != "version"}
+    if told == 1 and isinstance(rest.get("page", {}), Mapping):
+        rest["page"] = {"reasons": _REASONS_OF_0_1, **rest.get("page", {})}
+    if told < 3 and isinstance(ask := rest.get("ask"), Mapping) and "budget" in ask:
+        rest["ask"] = {**ask, "budget": budget_of_0_1(ask["budget"])}
     if told == 1 and isinstance(rest.get("ranker", {}), Mapping):  # what is no table is refused later
         rest["ranker"] = _ranker_of_0_1(rest.get("ranker", {}))
+    if told < 3 and isinstance(rest.get("ranker", {}), Mapping):
+        rest["ranker"] = _with_first_recipe(rest.get("ranker", {}))
     return study_words(rest)
 
 
@@ -102,7 +117,7 @@ def ranker_from_saved(values: Mapping[str, Any], kind: Kind | None = None) -> Ra
         kind: of the model, where it is known from elsewhere.
     """
     own = dict(values) if "kind" in values else _as_0_1_did(values)
-    found = _applicable({**own, "kind": kind or own["kind"]})
+    found = _applicable({"recipe": 1, **own, "kind": kind or own["kind"]})
     return _CLASSES[found["kind"]](**found)
 
 
@@ -119,6 +134,15 @@ def _ranker_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     known = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
     strange = {key: value for key, value in values.items() if key not in known}
     return {**_applicable(_as_0_1_did(values)), **strange}
+
+
+def _with_first_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A ranker from before there were recipes: its features, and its caches, are by the first."""
+    words = ranker_words(values)
+    section = _CLASSES.get(str(words["kind"]))
+    if section is None or "recipe" in section.model_construct(**_only(section, words)).unused():
+        return dict(values)
+    return {"recipe": 1, **values}
 
 
 def _as_0_1_did(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,21 @@ from pydantic import Field, field_validator
 from steelyard.config.section import AtLeastOne, Expect, Section, Share, ZeroOrMore
 from steelyard.errors import did_you_mean
 
-__all__ = ["ConvexConfig", "Inputs", "Kind", "NetworkConfig", "Preset", "RankerConfig", "RankerSection"]
+__all__ = [
+    "ConvexConfig",
+    "Inputs",
+    "Kind",
+    "NetworkConfig",
+    "Preset",
+    "RankerConfig",
+    "RankerSection",
+    "Recipe",
+]
 
 Kind = Literal["convex", "network"]
 Preset = Literal["quick", "paper", "small", "tuned", "features"]
 Inputs = Literal["pixels", "activations", "features"]
+Recipe = Annotated[Literal[1, 2], Expect("1 or 2")]
 
 _FROZEN = ("lite0", "lite2", "none")  # features that stay as they are
 _LEARNT = ("small", "densenet169")
@@ -55,13 +65,14 @@ class RankerSection(Section):
 
 
 class ConvexConfig(RankerSection):
-    """Bayesian logistic regression on differences of features. Its posterior is Laplace's.
+    """The score and how it is learnt: Bayesian logistic regression on differences of features; its posterior is Laplace's.
 
     Attributes:
-        kind: `convex`.
+        kind: `convex`, fitted in a moment on features that stay as they are; the other kind is `network`.
         preset: the set of defaults it started from.
         backbone: what makes the features: `lite0` or `lite2`, frozen, or `none` (rows given).
         image_size: side in pixels that images are resized to; 0 takes the backbone's own.
+        recipe: how features are computed: 2, or 1 as version 0.1 did, which takes about four times as long.
         components: principal components kept.
         whitening: 0 … 1, how far the principal components are brought to equal variance.
         kernel: `rbf` adds a Gaussian kernel to the linear features; `none` leaves them alone.
@@ -77,6 +88,7 @@ class ConvexConfig(RankerSection):
     preset: Preset = "quick"
     backbone: str = "lite2"
     image_size: ZeroOrMore = 0
+    recipe: Recipe = 2
     components: AtLeastOne = 128
     whitening: Annotated[Share, Expect("between 0 and 1")] = 0.0
     kernel: Literal["none", "rbf"] = "none"
@@ -107,28 +119,29 @@ class ConvexConfig(RankerSection):
 
 
 class NetworkConfig(RankerSection):
-    """A network with dropout, on features that stay as they are or on ones it learns.
+    """The score and how it is learnt: a network with dropout, on features that stay as they are or on ones it learns.
 
     Attributes:
-        kind: `network`.
+        kind: `network`, trained for minutes to hours; the other kind is `convex`.
         preset: the set of defaults it started from.
         backbone: `lite0`, `lite2`, `densenet169`, `small`, `none` (rows given), or `timm:NAME`.
         trained_stages: how many of the backbone's last stages are trained, on cached activations, with dropout in each of
             their layers; everything before stays as it was pretrained, in evaluation mode. 0 trains all of `small`,
             `densenet169` and `timm:NAME`, and nothing of `lite0` and `lite2`.
         image_size: side in pixels that images are resized to; 0 takes the backbone's own.
+        recipe: how features that stay as they are are computed: 2, or 1 as version 0.1 did.
         hidden: width of the hidden layer on features that stay as they are; 0 for none. A network that learns its
             features has none (the paper).
-        dropout: p, in every weight layer.
+        dropout: p, the share of units that is dropped, in every weight layer.
         units: what a mask bit switches: input `channel`s (a true weight draw) or single `element`s (the authors').
         masks: `shared` by both images of a pair (P9) or `independent` (the authors').
         weight_decay: λ of P3, in the loss.
-        learning_rate: Adam's.
-        batch_size: pairs per step.
+        learning_rate: step size of the optimiser (Adam).
+        batch_size: pairs a step.
         epochs: passes over the answers, at most.
         patience: epochs without a better validation loss before stopping.
         validation_share: share of labelled pairs held out for early stopping where no validation set is given.
-        warm_start: whose weights a round starts from.
+        warm_start: whose weights a round starts from: `round0`, `previous`, `scratch`.
         ties: a tie as an outcome of its own (`rao_kupper`) or as a 0.5 target (`half`, the paper).
         multitask: learn grades as well (P6) where images carry them.
         posterior: where uncertainty comes from: `draws` of the weights (the paper), or of the last layer alone in
@@ -149,6 +162,7 @@ class NetworkConfig(RankerSection):
     backbone: str = "lite2"
     trained_stages: ZeroOrMore = 0
     image_size: ZeroOrMore = 0
+    recipe: Recipe = 2
     hidden: ZeroOrMore = 128
     dropout: Annotated[float, Field(ge=0, lt=1), Expect("a probability of at least 0 and below 1")] = 0.2
     units: Literal["channel", "element"] = "channel"
@@ -189,6 +203,10 @@ class NetworkConfig(RankerSection):
         if self.inputs != "features" and self.hidden != 0:  # 0 is what such a network has
             found["hidden"] = (
                 f"a network that trains {self.backbone!r} has one linear layer on its features; leave it out, or set it to 0"
+            )
+        if self.inputs != "features":
+            found["recipe"] = (
+                f"it says how features are computed, and this network learns from {self.inputs}; leave it out"
             )
         if self.inputs != "pixels":
             seen = "cached activations" if self.inputs == "activations" else "features that stay as they are"
@@ -243,4 +261,4 @@ def _known_backbone(name: str, known: tuple[str, ...]) -> str:
 
 def _without_backbone() -> dict[str, str]:
     why = "backbone 'none' takes feature rows, not pictures; leave it out"
-    return {"image_size": why, "weights": why}
+    return {"image_size": why, "weights": why, "recipe": why}

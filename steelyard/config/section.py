@@ -6,6 +6,9 @@ key, what was given, what is expected and the nearest known word.
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Va
 from steelyard.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
     from typing_extensions import Self
 
@@ -78,6 +82,26 @@ class Section(BaseModel):
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
 
+    @classmethod
+    def summary(cls) -> str:
+        """What the section is about."""
+        return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+    @classmethod
+    def meaning(cls, name: str) -> str:
+        """What a key means, as its docstring says: the one source of comments in `study.toml` and of the docs."""
+        text = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")[2]
+        found = re.search(rf"^    {name}: (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL)
+        return " ".join(found[1].split()).removesuffix(".") if found else ""
+
+    @classmethod
+    def explain(cls, name: str) -> str:
+        """What a key means, what it may hold and what it holds by default, as a comment."""
+        field = cls.model_fields[name]
+        default = json.dumps(field.get_default(call_default_factory=True), ensure_ascii=False)
+        meaning = cls.meaning(name)
+        return f"{meaning[:1].upper()}{meaning[1:]} ({_expected(field)}; default {default})."
+
     def conflict(self) -> str:
         """Why these values cannot stand together, as a sentence with the remedy; empty where they can."""
         return ""
@@ -117,7 +141,9 @@ def plainly(section: type[Section], error: ErrorDetails) -> str:
     key = section.key(where[0] if where else "")
     if kind.startswith("model_"):  # a number or a text where a table belongs
         return (
-            f"'{key}' is a section ([{key}]), not {_shown(given)}" if key else f"{_shown(given)} is no table"
+            f"'{key}' is a section ([{key}]), not {_shown(given)}"
+            if key
+            else f"{_shown(given)} is not a table"
         )
     if kind == "union_tag_invalid":
         tags = [tag.strip(" '") for tag in str(about["expected_tags"]).split(",")]
@@ -127,13 +153,25 @@ def plainly(section: type[Section], error: ErrorDetails) -> str:
         return _one_of(key, [str(word) for word in get_args(field.annotation)], given)
     expected = _TYPES.get(kind.removesuffix("_type"))
     if expected is None or len(where) > 1:
-        texts = [mark.text for mark in (field.metadata if field else ()) if isinstance(mark, Expect)]
-        expected = texts[0] if texts else None
+        expected = _own_words(field) if field else None
     if kind == "finite_number":
         expected = "a finite number"
     if expected is None:  # nothing that our keys can cause; better pydantic's words than none
         return f"'{key}': {error['msg']}, not {_shown(given)}"
     return f"'{key}' is {expected}, not {_shown(given)}"
+
+
+def _own_words(field: FieldInfo) -> str | None:
+    return next((mark.text for mark in field.metadata if isinstance(mark, Expect)), None)
+
+
+def _expected(field: FieldInfo) -> str:
+    """What a key may hold, in a word or two."""
+    words = get_args(field.annotation)
+    if words and all(isinstance(word, str) for word in words):
+        return "only this" if len(words) == 1 else f"one of {', '.join(words)}"
+    types: dict[Any, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    return _own_words(field) or types[field.annotation]
 
 
 def _one_of(key: str, words: list[str], given: Any) -> str:

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from steelyard.errors import did_you_mean
 
-__all__ = ["ALIASES", "BUILT_IN", "GROUP", "is_strategy", "plugins", "unknown_strategy"]
+__all__ = ["ALIASES", "BUILT_IN", "GROUP", "IN_WORDS", "is_strategy", "plugins", "unknown_strategy"]
 
 GROUP = "steelyard.strategies"
 
@@ -24,6 +24,19 @@ BUILT_IN = {
     "guro": "steelyard.acquire.guro:guro",
     "entropy": "steelyard.acquire.entropy:entropy",
 }
+IN_WORDS = {
+    "random": "pairs by chance",
+    "variance": "pairs of the images whose scores are least certain, as in the paper",
+    "spread": "pairs that are spread over all kinds of images",
+    "coreset": "pairs of images unlike those asked about so far",
+    "pair_bald": "the pair about whose answer the model disagrees most with itself",
+    "dopt": "the pair that narrows the model down most",
+    "epig": "the pair whose answer teaches most about the order of all images",
+    "guro": "the pair whose probability the model knows least",
+    "entropy": "the pair whose answer is hardest to predict",
+}
+"""What each asks, for people."""
+
 ALIASES = {"ubs": "variance"}  # the paper's name for it
 
 

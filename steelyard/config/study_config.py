@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from steelyard.config.ask import ANY_STRATEGY, AskConfig
+from steelyard.config.commented import END, is_cut, with_comments
 from steelyard.config.images import ImagesConfig
 from steelyard.config.old import VERSION, study_words, upgrade
 from steelyard.config.page import PageConfig
@@ -35,7 +36,7 @@ class StudyConfig(Section):
 
     Attributes:
         name: what people call it.
-        seed: random seed of the study.
+        seed: where all chance of the study comes from.
         store: database URL; empty is `study.db` (SQLite) in the study folder.
         refit_after: how many new answers there are before the model is fitted again.
         images: where the images are.
@@ -83,14 +84,22 @@ class StudyConfig(Section):
             raise ConfigError(
                 f"{path} does not exist; make a study with: steelyard init STUDY --images DIR"
             ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be read: {error.strerror}; it belongs to whoever runs the study"
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{path} is not valid TOML: {error}; mend it, or restore a backup with: steelyard restore"
             ) from None
-        if not text.strip(
-            "\0 \t\r\n"
-        ):  # what a power cut leaves of a file; as defaults it would be another study
+        # What a power cut leaves of a file would be another study, with the defaults of what is missing.
+        if not values:
             raise ConfigError(f"{path} is empty; restore a backup with: steelyard restore")
+        if is_cut(text):
+            raise ConfigError(
+                f"{path} was cut short: its last line is missing; restore a backup with: steelyard restore, or, if all settings "
+                f"are there, put the line back: {END}"
+            )
         return super().from_dict(
             upgrade(values, str(path)), source=str(path), context=ANY_STRATEGY if any_strategy else None
         )
@@ -103,10 +112,12 @@ class StudyConfig(Section):
         return {"version": VERSION, **values}
 
     def save(self, path: Path) -> None:
-        """Write as TOML, replacing the file in one step."""
-        import tomli_w
-
-        write_atomically(path, tomli_w.dumps(self.to_dict()))
+        """Write as TOML with comments, replacing the file in one step; comments that people wrote into it stay."""
+        try:
+            before = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            before = ""
+        write_atomically(path, with_comments(self, self.to_dict(), before))
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy with some keys changed: `config.with_changes(ask={"raters": 2}, seed=3)`.

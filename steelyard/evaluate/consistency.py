@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.evaluate.agreement import cohen_kappa, fleiss_kappa, raw_agreement, side_bias
 
-__all__ = ["consistency"]
+__all__ = ["consistency", "side_in_words"]
 
 
 def consistency(
@@ -126,6 +126,21 @@ def _sides(given: NDArray[np.float64], left_first: NDArray[np.bool_]) -> dict[st
         "share left": _plain(bias.share),
         "p": _plain(bias.p_value),
     }
+
+
+def side_in_words(side: dict[str, Any]) -> str:
+    """What the sides say, for people: how often left was chosen, and whether chance does that too.
+
+    >>> side_in_words({"left": 7, "right": 4, "share left": 7 / 11, "p": 0.549})
+    'left was chosen 7 of 11 times; chance alone is as uneven in 55 of 100 studies: no sign that anybody prefers a side'
+    """
+    left, total, p = side["left"], side["left"] + side["right"], side["p"]
+    said = f"left was chosen {left} of {total} times"
+    if p is None:
+        return said
+    often = f"{100 * p:.0f} of 100" if p >= 0.01 else "fewer than 1 of 100"
+    verdict = "somebody may prefer a side" if p < 0.05 else "no sign that anybody prefers a side"
+    return f"{said}; chance alone is as uneven in {often} studies: {verdict}"
 
 
 def _plain(value: float) -> float | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from typing import Any
 
 from steelyard.errors import StudyError
 
-__all__ = ["harmless", "moment", "restored", "text", "truth", "whole"]
+__all__ = ["either_moment", "harmless", "moment", "restored", "text", "truth", "utc", "whole"]
 
 # A spreadsheet computes a cell that begins with one of these; the wide forms are what East Asian keyboards type.
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -114,6 +115,35 @@ def moment(value: Any, what: str) -> float | None:
             f"{what} is in seconds since 1970 or a date and time like 2026-11-17T13:54:45Z, not {_shown(value)}"
         )
     return number
+
+
+def utc(seconds: float | None) -> str:
+    """A time that people can read, ISO 8601 in UTC; "" where there is none. `moment` reads it.
+
+    >>> utc(1763387685.25), utc(None)
+    ('2025-11-17T13:54:45.250Z', '')
+    """
+    if seconds is None or math.isnan(seconds):
+        return ""
+    try:
+        at = datetime.fromtimestamp(round(seconds, 3), timezone.utc)
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999: the seconds have to do
+        return ""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def either_moment(row: Mapping[str, Any], name: str) -> float | None:
+    """A time that a row gives in seconds, in a column for people (`…_utc`), or both.
+
+    Raises:
+        StudyError: neither can be read, or the two are more than a second apart: somebody changed one of them.
+    """
+    seconds, read = moment(row.get(name), name), moment(row.get(f"{name}_utc"), f"{name}_utc")
+    if seconds is not None and read is not None and abs(seconds - read) > 1.0:
+        raise StudyError(
+            f"{name} and {name}_utc disagree ({utc(seconds)} and {utc(read)}); empty the one that is wrong"
+        )
+    return read if seconds is None else seconds
 
 
 def _number(value: Any) -> float | None:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard.errors import StudyError
+from steelyard.errors import StudyError, why_not
 from steelyard.exchange.cells import harmless
 from steelyard.exchange.other_tools import to_choix, to_label_studio
 from steelyard.exchange.table import FORMATS, answers_table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from steelyard.study import Study
 
-__all__ = ["csv_text", "export_file", "write_table"]
+__all__ = ["csv_text", "export_file", "write_new", "write_table"]
 
 
 def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
@@ -98,9 +98,20 @@ def _format_of(path: Path, form: str | None) -> str:
     kind = form or path.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise StudyError(
-            f"{kind or path.name!r} is not a format; there are {', '.join(FORMATS)} (by the file's ending or --format)"
+            f"{kind or path.name!r} is not a format; there are {', '.join(FORMATS)} (by the file's ending or --format), or .zip for a whole study"
         )
     return kind
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        StudyError: it is there, or cannot be written.
+    """
+    if path.exists():
+        raise StudyError(f"{path} exists; name another file")
+    _write(path, text.encode())
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -108,4 +119,4 @@ def _write(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content, private=False)
     except OSError as error:
-        raise StudyError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise StudyError(f"{path} cannot be written: {why_not(error, path)}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 from collections import Counter
 from pathlib import Path, PurePosixPath
@@ -13,13 +12,14 @@ from steelyard.errors import StoreError, StudyError
 from steelyard.exchange import cells
 from steelyard.exchange.reading import read_rows
 from steelyard.pairs import Answer
+from steelyard.privacy import user_name
 from steelyard.store.importing import ForeignAnswer, Imported, check_foreign
 from steelyard.store.records import Source
 
 if TYPE_CHECKING:
     from steelyard.study import Study
 
-__all__ = ["import_file"]
+__all__ = ["ImageFinder", "import_file", "read_answers", "read_source"]
 
 _SHOWN = 5  # problems that are spelled out
 
@@ -50,12 +50,36 @@ def import_file(study: Study, path: Path, *, annotator: str = "imported", by: st
         content = path.read_bytes()
     except OSError as error:
         raise StudyError(f"{path} cannot be read: {error.strerror or error}") from None
+    answers = read_answers(study, content, path.suffix, annotator, name=path.name)
+    detail = {
+        "file": path.name.encode("utf-8", "replace").decode(),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+    return study.store.answers.import_all(answers, actor=by or user_name(), detail=detail)
+
+
+def read_answers(
+    study: Study, content: bytes, ending: str, annotator: str = "imported", *, name: str
+) -> list[ForeignAnswer]:
+    """Every answer of a file, understood and checked.
+
+    Args:
+        study: where they go.
+        content: of the file.
+        ending: of its name.
+        annotator: who answered, where it does not say.
+        name: of the file, for errors.
+
+    Raises:
+        StudyError: it cannot be read, or rows of it cannot be understood; names the first few.
+    """
     rows = _Rows(study, annotator)
     answers: list[ForeignAnswer] = []
     problems: list[str] = []
     wrong = 0
     try:
-        for where, row in read_rows(content, path.suffix):
+        for where, row in read_rows(content, ending):
             try:
                 answers.append(rows.understood(row))
             except (StudyError, StoreError) as error:
@@ -63,30 +87,18 @@ def import_file(study: Study, path: Path, *, annotator: str = "imported", by: st
                 if len(problems) < _SHOWN:
                     problems.append(f"{where}: {error}")
     except StudyError as error:
-        raise StudyError(f"{path.name}: {error}; nothing was imported") from None
+        raise StudyError(f"{name}: {error}; nothing was imported") from None
     if problems:
         more = f"; and {wrong - len(problems)} more" if wrong > len(problems) else ""
-        raise StudyError(f"{path.name}, {'; '.join(problems)}{more}; nothing was imported")
-    detail = {
-        "file": path.name.encode("utf-8", "replace").decode(),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
-    return study.store.answers.import_all(answers, actor=by or _user(), detail=detail)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container's user may have no name
-        return "unknown"
+        raise StudyError(f"{name}, {'; '.join(problems)}{more}; nothing was imported")
+    return answers
 
 
 class _Rows:
     """Understands raw rows, one after the other."""
 
     def __init__(self, study: Study, annotator: str) -> None:
-        self._images = _Images(study)
+        self._images = ImageFinder(study)
         self._annotator = annotator
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._seen_before: Counter[tuple[str, ...]] = Counter()
@@ -103,7 +115,7 @@ class _Rows:
             raise StudyError(f"compares image {self._images.ids[left]} with itself")
         answer = _answer(row.get("answer"))
         annotator = self._one(cells.text(row.get("annotator"), "annotator").strip() or self._annotator)
-        answered_at = cells.moment(row.get("answered_at"), "answered_at")
+        answered_at = cells.either_moment(row, "answered_at")
         cells.moment(row.get("received_at"), "received_at")  # the log says when *we* received it
         key = (annotator, self._images.ids[left], self._images.ids[right], answer.value)
         made = _made_id(self._seen, (*key, _shown(answered_at)))
@@ -121,7 +133,7 @@ class _Rows:
             self._one(cells.text(row.get("strategy"), "strategy") or "imported"),
             cells.truth(row.get("reserved"), "reserved"),
             self._one(cells.text(row.get("note"), "note")),
-            _source(row.get("source")),
+            read_source(row.get("source")),
             None if given or before == made else before,
         )
         check_foreign(found)
@@ -164,7 +176,7 @@ def _answer(given: Any) -> Answer:
     return _WORDS[word]
 
 
-def _source(given: Any) -> str:
+def read_source(given: Any) -> str:
     """`import`, with what the answer was where it was given."""
     word = cells.text(given, "source").strip().lower()
     original = word.removeprefix("import:")
@@ -175,7 +187,7 @@ def _source(given: Any) -> str:
     return f"import:{original}"
 
 
-class _Images:
+class ImageFinder:
     """Finds catalog rows by id, path or unique file name."""
 
     def __init__(self, study: Study) -> None:
@@ -190,6 +202,11 @@ class _Images:
         self._known |= {id: row for row, id in enumerate(self.ids)}
 
     def find(self, given: Any) -> int:
+        """The row of an image.
+
+        Raises:
+            StudyError: there is no such image.
+        """
         if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(self.ids):
             return given
         text = cells.text(given, "an image")

@@ -7,14 +7,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from steelyard.errors import StudyError
 from steelyard.exchange.cells import restored
 from steelyard.exchange.other_tools import choix_rows, label_studio_rows
+from steelyard.images.labels import without_comments
 
-__all__ = ["Row", "read_rows"]
+__all__ = ["Row", "csv_rows", "read_rows"]
 
 Row = tuple[str, dict[str, Any]]
 """Where it stands ("answer 3 (line 4)") and its cells by column."""
@@ -34,26 +35,37 @@ def read_rows(content: bytes, ending: str) -> Iterator[Row]:
     Raises:
         StudyError: no such format, or not what its ending says.
     """
-    readers = {".csv": _csv_rows, ".json": _json_rows, ".parquet": _parquet_rows}
+    readers = {".csv": csv_rows, ".json": _json_rows, ".parquet": _parquet_rows}
     if ending.lower() not in readers:
         raise StudyError("import a file that ends in .csv, .json or .parquet")
     return readers[ending.lower()](content)
 
 
-def _csv_rows(content: bytes) -> Iterator[Row]:
-    lines = io.StringIO(_decoded(content), newline="")
-    delimiter = _delimiter(lines)
+def csv_rows(content: bytes, needed: Sequence[str] = _NEEDED, what: str = "answer") -> Iterator[Row]:
+    """The rows of a CSV, as spreadsheets save it; lines with # before the heading are comments.
+
+    Args:
+        content: of the file.
+        needed: columns that it must have.
+        what: a row is called.
+
+    Raises:
+        StudyError: it is no such table.
+    """
+    text, skipped = without_comments(_decoded(content))
+    lines = io.StringIO(text, newline="")
+    delimiter = _delimiter(lines, needed)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    skipped = 1 if lines.tell() else 0  # the line that says the separator
+    skipped += 1 if lines.tell() else 0  # the line that says the separator
     try:
         columns = [_column(cell) for cell in next(reader, [])]
-        _check_columns(columns)
+        _check_columns(columns, needed)
         number = 0
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue  # what spreadsheets leave below the last row
             number += 1
-            where = f"answer {number} (line {reader.line_num + skipped})"
+            where = f"{what} {number} (line {reader.line_num + skipped})"
             if any(cell.strip() for cell in cells[len(columns) :]):
                 raise StudyError(f"{where} has {len(cells)} cells under {len(columns)} columns")
             row = dict.fromkeys(columns, "")
@@ -74,7 +86,7 @@ def _decoded(content: bytes) -> str:
         ) from None
 
 
-def _delimiter(lines: io.StringIO) -> str:
+def _delimiter(lines: io.StringIO, needed: Sequence[str]) -> str:
     """What stands between cells; `lines` is left at the header."""
     first = lines.readline()
     said = _SEPARATOR_LINE.fullmatch(first)
@@ -87,7 +99,7 @@ def _delimiter(lines: io.StringIO) -> str:
             found = [_column(cell) for cell in next(csv.reader([first], delimiter=delimiter), [])]
         except csv.Error:
             continue
-        if set(_NEEDED) <= set(found):
+        if set(needed) <= set(found):
             best = delimiter
             break
     return best
@@ -128,7 +140,7 @@ def _parquet_rows(content: bytes) -> Iterator[Row]:
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         columns = [_column(name) for name in file.schema_arrow.names]
-        _check_columns(columns)
+        _check_columns(columns, _NEEDED)
         number = 0
         for batch in file.iter_batches(5_000):
             for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -143,10 +155,15 @@ def _column(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
-def _check_columns(columns: list[str]) -> None:
-    for name in _NEEDED:
+def _check_columns(columns: list[str], needed: Sequence[str]) -> None:
+    for name in needed:
         if name not in columns:
-            raise StudyError(f"lacks the column {name!r}; answers need left, right and answer")
+            wanted = (
+                "answers need left, right and answer"
+                if needed == _NEEDED
+                else f"it needs {', '.join(needed)}"
+            )
+            raise StudyError(f"lacks the column {name!r}; {wanted}")
     twice = [name for name in columns if name and columns.count(name) > 1]
     if twice:
         raise StudyError(f"has the column {twice[0]!r} twice")

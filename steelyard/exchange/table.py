@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from steelyard.exchange.cells import utc
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "FORMATS", "answers_table"]
 
 COLUMNS = (
-    "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at", "round",
-    "strategy", "reserved", "note", "received_at", "source",
+    "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at",
+    "answered_at_utc", "round", "strategy", "reserved", "note", "received_at", "source",
     "seq", "hash",
 )  # fmt: skip
 FORMATS = ("csv", "json", "parquet", "choix", "labelstudio")
@@ -28,7 +30,7 @@ def answers_table(study: Study) -> pd.DataFrame:
     rows = [
         (
             c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
-            c.answered_at, pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
+            c.answered_at, utc(c.answered_at), pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
             c.source, c.seq, c.hash,
         )
         for c in study.store.answers.log()

@@ -27,7 +27,7 @@ _GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels"
 # `head` is 0.1's word for the kind.
 _RANKER = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
 # Inputs are computed once for all methods.
-_INPUTS = ("backbone", "trained_stages", "image_size")
+_INPUTS = ("backbone", "trained_stages", "image_size", "recipe")
 # Settings of a ranker that an experiment has its own way for.
 _OUR_OWN = {
     "multitask": "grades are learnt in a fit of their own; use --classify",
@@ -167,7 +167,10 @@ class ExperimentConfig(Section):
 
     def fixed(self) -> dict[str, Any]:
         """What has to be the same for two runs to share a folder; methods, seeds and folds may be added."""
-        return {key: value for key, value in self.to_dict().items() if key not in _GROWS}
+        ranker = self.ranker_config()
+        told = {key: value for key, value in self.to_dict().items() if key not in _GROWS}
+        told["ranker"] = {key: value for key, value in self.ranker.items() if key != "recipe"}
+        return told if "recipe" in ranker.unused() else told | {"recipe": ranker.recipe}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.errors import ExperimentError
+from steelyard.errors import ExperimentError, command
 from steelyard.evaluate.accuracy import neighbor_names
 from steelyard.experiment.cell import Cell, CellResult
 from steelyard.files import replacing, sync_folder, sync_tree, write_atomically
@@ -62,7 +62,7 @@ class RunFolder:
             found: dict[str, Any] = json.loads((self.path / "experiment.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ExperimentError(
-                f"{self.path} holds no experiment (experiment.json is missing); make one with: steelyard experiment --out {self.path}"
+                f"{self.path} holds no experiment (experiment.json is missing); make one with: {command('experiment', '--out', self.path)}"
             ) from None
         except json.JSONDecodeError as error:
             raise ExperimentError(f"{self.path / 'experiment.json'} is damaged: {error}") from None
@@ -94,10 +94,11 @@ class RunFolder:
             raise ExperimentError(
                 f"{self.path} already holds an experiment; go on with it with --resume, or choose another folder with --out"
             )
+        fixed = {"recipe": 1, **old["fixed"]}  # a run that does not say is older than the second recipe
         for key, value in description["fixed"].items():
-            if old["fixed"].get(key) != value:
+            if fixed.get(key) != value:
                 raise ExperimentError(
-                    f"{self.path} was made with {key}={old['fixed'].get(key)!r}, not {value!r}; "
+                    f"{self.path} was made with {key}={fixed.get(key)!r}, not {value!r}; "
                     "use the same settings to resume it, or choose another folder with --out"
                 )
         if old["data"]["fingerprint"] != description["data"]["fingerprint"]:

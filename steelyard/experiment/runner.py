@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -65,7 +64,7 @@ def run_experiment(
         resume: go on with what is there; adding methods, seeds or folds is going on, too.
         command: how it was called; kept for the report.
         cache: where computed features are kept; `RUN.cache`, beside the folder, by default.
-        progress: called as progress(done, total, text), the text with the time left.
+        progress: called as progress(done, total, text).
 
     Returns:
         The folder, its tables written.
@@ -89,11 +88,10 @@ def run_experiment(
     ]
     missing = [cell for cell in cells if not folder.finished(cell)]
     done = len(cells) - len(missing)
-    started = time.monotonic()
-    _tell(progress, done, len(cells), done, started)
+    _tell(progress, done, len(cells), done)
     tasks = [_Task(cell, data, config, folder.path) for cell in missing]
     for k, _ in enumerate(run_all(_compute, tasks, engine=config.engine, jobs=config.jobs), start=1):
-        _tell(progress, done + k, len(cells), done, started)
+        _tell(progress, done + k, len(cells), done)
     folder.assemble()
     return folder
 
@@ -105,26 +103,9 @@ def _compute(task: _Task) -> str:
     return task.cell.name
 
 
-def _tell(progress: Progress | None, done: int, total: int, before: int, started: float) -> None:
-    if progress is None:
-        return
-    text = f"cells: {done} of {total}"
-    if before:
-        text += f", {before} found finished"
-    if done > before and done < total:
-        left = (time.monotonic() - started) / (done - before) * (total - done)
-        text += f", about {_duration(left)} left"
-    progress(done, total, text)
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-        if seconds < 6000
-        else f"{seconds / 3600:.1f} h"
-    )
+def _tell(progress: Progress | None, done: int, total: int, before: int) -> None:
+    if progress is not None:
+        progress(done, total, f"cells: {before} found finished" if before else "cells")
 
 
 def _describe(config: ExperimentConfig, data: ExperimentData, note: str, command: str) -> dict[str, Any]:

@@ -37,17 +37,18 @@ def from_files(
     names: Sequence[str] | None = None,
     where: str = "grades",
     same_names: bool = False,
+    notes: Sequence[str] = (),
 ) -> Catalog:
     """Look at the files found, and put those that are images into a catalog."""
     if options.get("on_error") == "fail" and search.bad:
         raise ImageError(search.bad[0].path, search.bad[0].reason)
-    notes: list[str] = []
+    said = list(notes)
     order: tuple[str, ...] = ()
     codes: list[int] | None = None
     if grades is not None:
         codes, order = grade_codes(grades, names, where=where)
         if names is None and ordered_by_name(order):
-            notes.append(f"grades ordered by name: {' < '.join(order)}; give grade_names for another order")
+            said.append(f"grades ordered by name: {' < '.join(order)}; give grade_names for another order")
     columns: dict[str, list[Any]] = defaultdict(list)
     mislabelled: list[Noticed] = []
     for position, found in enumerate(look_at_all(root, search.paths, **options)):
@@ -67,9 +68,9 @@ def from_files(
                 columns["group"].append(groups[position])
     if not columns["id"]:
         why = (
-            f"; {len(search.bad)} files are no readable images, the first: {search.bad[0]}"
+            f"; {len(search.bad)} files are not readable images, the first: {search.bad[0]}"
             if search.bad
-            else ""
+            else _other_files(search.passed_over)
         )
         raise CatalogError(f"there are no images in {root}{why}")
     if not any(columns["frame"]):
@@ -79,7 +80,7 @@ def from_files(
         same_names=_same_names(columns["path"]) if same_names else (),
         mislabelled=tuple(mislabelled),
         passed_over=tuple(sorted(search.passed_over.items())),
-        notes=tuple(notes),
+        notes=tuple(said),
     )
     return build(
         columns,
@@ -158,3 +159,13 @@ def _same_names(paths: Sequence[str]) -> tuple[SameName, ...]:
         if name in often:
             places[name].append(path)
     return tuple(SameName(name, tuple(where)) for name, where in sorted(places.items()))
+
+
+def _other_files(passed_over: Counter[str]) -> str:
+    """What a folder without images holds instead."""
+    if not passed_over:
+        return ": it is empty, or everything in it is hidden; name the folder that holds them"
+    kinds = ", ".join(
+        f"{count} {suffix or 'without an ending'}" for suffix, count in passed_over.most_common(5)
+    )
+    return f", but other files ({kinds}); images are JPEG, PNG, TIFF, BMP, WebP or DICOM files"

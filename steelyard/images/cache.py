@@ -31,7 +31,7 @@ from steelyard.images.decode import Reading
 from steelyard.images.files import content_id
 from steelyard.progress import Progress
 
-__all__ = ["UnreadableImages", "cached_pixels", "cached_rows"]
+__all__ = ["UnreadableImages", "cached_pixels", "cached_rows", "kept_rows", "pixel_settings"]
 
 _FORMAT = 1
 _ID = np.dtype("S32")
@@ -76,6 +76,7 @@ def cached_rows(
     dtype: DTypeLike,
     settings: Mapping[str, Any],
     progress: Progress | None = None,
+    text: str = "features",
     batch: int = 64,
     on_error: Literal["finish", "fail"] = "finish",
 ) -> NDArray[Any]:
@@ -92,7 +93,8 @@ def cached_rows(
         dtype: of the rows.
         settings: everything the rows depend on besides the image (backbone, size, version …), as plain JSON values;
             other settings are another cache.
-        progress: called after each batch.
+        progress: told after each batch how many of all rows are there.
+        text: what it is told is computed.
         batch: images computed at a time.
         on_error: `finish` what can be computed before raising, or `fail` at the first bad image.
 
@@ -110,10 +112,11 @@ def cached_rows(
     todo = store.missing(keys)
     if len(todo):  # an id that is given twice is computed once
         todo = todo[np.sort(np.unique(keys[todo], return_index=True)[1])]
-    total = len(todo)
-    if total:
+    if len(todo):
         store.prepare()
-    done = 0
+    done = len(keys) - len(todo)
+    if progress is not None and len(todo):
+        progress(done, len(keys), text)
     while len(todo):
         now, todo = todo[:batch], todo[batch:]
         # Another process may have computed them since.
@@ -125,16 +128,41 @@ def cached_rows(
             store.append(keys[good], _checked(rows, store, keys[good]))
         done += len(now)
         if progress is not None:
-            progress(done, total, "images computed")
+            progress(done, len(keys), text)
     if failures:
         raise UnreadableImages(failures)
     return store.take(keys)
+
+
+def kept_rows(
+    folder: str | Path, ids: Sequence[str] | NDArray[np.str_] | Strings, settings: Mapping[str, Any]
+) -> NDArray[Any] | None:
+    """The rows of all ids as `cached_rows` gives them, None where one is missing. Nothing is computed or written.
+
+    The shape of a row need not be known: finding it out may mean loading a network.
+    """
+    keys = _keys(ids)
+    for path in sorted(Path(folder).glob("*/settings.json")):
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # somebody is making it, or it is not ours
+        if about.get("settings") == dict(settings) and about.get("format") == _FORMAT:
+            store = _Rows(Path(folder), tuple(about["row_shape"]), np.dtype(about["dtype"]), settings)
+            if not len(store.missing(keys)):
+                return store.take(keys)
+    return None
 
 
 class _Readable(Protocol):
     @property
     def ids(self) -> Strings: ...
     def read_many(self, rows: Any = ..., *, size: int | None = ..., workers: int = ...) -> Reading: ...
+
+
+def pixel_settings(size: int) -> dict[str, Any]:
+    """What cached pixels depend on besides the image."""
+    return {"what": "pixels", "size": size, "resize": "bilinear squeeze", "version": 1}
 
 
 def cached_pixels(
@@ -165,8 +193,9 @@ def cached_pixels(
         compute,
         row_shape=(size, size, 3),
         dtype=np.uint8,
-        settings={"what": "pixels", "size": size, "resize": "bilinear squeeze", "version": 1},
+        settings=pixel_settings(size),
         progress=progress,
+        text="pixels",
         batch=256,
         on_error=on_error,
     )

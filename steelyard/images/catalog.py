@@ -106,7 +106,7 @@ class Catalog(Layouts):
 
     @property
     def paths(self) -> Strings:
-        """Paths relative to `root`, with forward slashes; a DICOM frame is `file.dcm#3`."""
+        """Paths relative to `root`, or absolute, with forward slashes; a DICOM frame is `file.dcm#3`."""
         return Strings(self._column("path"))
 
     @property
@@ -206,19 +206,21 @@ class Catalog(Layouts):
         Raises:
             ImageError: the file cannot be read, or the catalog has features only.
         """
-        path = self.paths[row]
-        if self.kind == "files":
-            file, frame = self._file(row)
-            return decode(file, frame=max(frame, 1), max_megapixels=self.max_megapixels)
-        if self.kind == "features":
-            if self.root is None:
-                raise ImageError(
-                    path, "has no pixels: the catalog was made from features, without a folder of images"
-                )
-            return decode(self.root / path, max_megapixels=self.max_megapixels)
-        pixels = self._load_array(self.official_split[row] if self.official_split is not None else "")
-        picture = np.asarray(pixels[int(self._numbers("row")[row])])
-        return np.repeat(picture[:, :, None], 3, axis=2) if picture.ndim == 2 else np.array(picture)
+        return self.read_small(row, 0)
+
+    def read_small(self, row: int, least: int) -> RGB:
+        """The picture, of a large JPEG perhaps a smaller copy with no side below `least`; see `decode`."""
+        if self.kind in ("npz", "pixels"):
+            pixels = self._load_array(self.official_split[row] if self.official_split is not None else "")
+            picture = np.asarray(pixels[int(self._numbers("row")[row])])
+            return np.repeat(picture[:, :, None], 3, axis=2) if picture.ndim == 2 else np.array(picture)
+        if self.root is None:
+            raise ImageError(
+                self.paths[row],
+                "has no pixels: the catalog was made from features, without a folder of images",
+            )
+        file, frame = self._file(row)
+        return decode(file, frame=max(frame, 1), max_megapixels=self.max_megapixels, least=least)
 
     def read_many(
         self,
@@ -255,7 +257,7 @@ class Catalog(Layouts):
         def one(row: int) -> Noticed | None:
             path = self.paths[row]
             try:
-                self.read(row)
+                self.read_small(row, 1)
                 if self.kind == "files":
                     file, frame = self._file(row)
                     if not is_still(file, max(frame, 1), self.ids[row]):
@@ -302,7 +304,7 @@ class Catalog(Layouts):
             raise CatalogError(f"only images in files can be found again, not {self.kind}; use with_root")
         new = Path(root).absolute()
         old = self.paths.tolist()
-        paths, missing = find_again(new, self.ids.tolist(), old, workers=workers, progress=progress)
+        paths, missing = find_again(self, new, workers=workers, progress=progress)
         table = self._table.set_column(self._table.schema.get_field_index("path"), "path", text_column(paths))
         moved = sum(a != b for a, b in zip(paths, old, strict=True))
         return Relocated(self._with(table, root=new), moved, missing)

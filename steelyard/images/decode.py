@@ -51,13 +51,17 @@ _STRIP_PIXELS = 1 << 20
 _FRAME = re.compile(r"(.+)#([1-9]\d*)")
 
 
-def decode(source: str | Path | bytes, *, max_megapixels: float = 100.0, frame: int = 1) -> RGB:
+def decode(
+    source: str | Path | bytes, *, max_megapixels: float = 100.0, frame: int = 1, least: int = 0
+) -> RGB:
     """Read one image.
 
     Args:
         source: path of the file (`scan.dcm#3` is the third frame of a DICOM file), or its bytes.
         max_megapixels: a larger picture is taken for a decompression bomb and not unpacked.
         frame: which frame of a DICOM file, counted from 1.
+        least: a JPEG may be unpacked at a half, a quarter or an eighth of its size as long as no side gets shorter than
+            this; 0 unpacks everything whole. All of the file is read either way, so that damage is found.
 
     Returns:
         uint8 RGB, shape (H, W, 3), contiguous and writable.
@@ -67,7 +71,7 @@ def decode(source: str | Path | bytes, *, max_megapixels: float = 100.0, frame: 
         MissingExtraError: a DICOM file without the `dicom` extra.
     """
     if isinstance(source, bytes):
-        return _decode(io.BytesIO(source), "<bytes>", max_megapixels, frame)
+        return _decode(io.BytesIO(source), "<bytes>", max_megapixels, frame, least)
     path = Path(source)
     if (match := _FRAME.fullmatch(str(source))) and not path.exists():
         path, frame = Path(match[1]), int(match[2])
@@ -77,7 +81,7 @@ def decode(source: str | Path | bytes, *, max_megapixels: float = 100.0, frame: 
         if not path.exists():
             raise ImageError(source, "is missing: there is no such file")
         with path.open("rb") as file:
-            return _decode(file, str(source), max_megapixels, frame)
+            return _decode(file, str(source), max_megapixels, frame, least)
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         raise ImageError(source, f"cannot be read: {_plain(error)}") from error
 
@@ -204,7 +208,7 @@ def workers_for(workers: int) -> int:
     return workers if workers > 0 else min(16, os.cpu_count() or 1)
 
 
-def _decode(file: IO[bytes], name: str, max_megapixels: float, frame: int) -> RGB:
+def _decode(file: IO[bytes], name: str, max_megapixels: float, frame: int, least: int) -> RGB:
     head = file.read(HEAD_BYTES)
     file.seek(0)
     if not head:
@@ -216,7 +220,7 @@ def _decode(file: IO[bytes], name: str, max_megapixels: float, frame: int) -> RG
         if kind == "DICOM":
             with quiet():
                 return dicom.read(file, name, frame=frame, max_megapixels=max_megapixels)
-        return _pillow(file, name, kind, max_megapixels)
+        return _pillow(file, name, kind, max_megapixels, least)
     except (ImageError, MissingExtraError):
         raise
     # Hostile bytes make decoders raise anything: struct.error, KeyError, RecursionError, MemoryError …
@@ -224,7 +228,7 @@ def _decode(file: IO[bytes], name: str, max_megapixels: float, frame: int) -> RG
         raise ImageError(name, _reason(error, kind)) from error
 
 
-def _pillow(file: IO[bytes], name: str, kind: str, max_megapixels: float) -> RGB:
+def _pillow(file: IO[bytes], name: str, kind: str, max_megapixels: float, least: int) -> RGB:
     with quiet():
         Image.init()
         # Not Image.open: it would also try formats that start other programs (EPS), and its own limit on the
@@ -245,6 +249,10 @@ def _pillow(file: IO[bytes], name: str, kind: str, max_megapixels: float) -> RGB
             )
         turn = _turn(image)
         declared = _declared_white(image, kind)
+        if least and kind == "JPEG":
+            image.draft(
+                None, (least, least)
+            )  # its cosines give the smaller picture without making the larger one
         if kind == "TIFF":
             image.load()  # reads EXIF once more at the end, which may warn
     image.load()

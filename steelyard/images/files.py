@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,13 @@ class Looking(TypedDict, total=False):
         check: decode every image once, so that damaged ones are found now and not when they are needed.
         on_error: `skip` a bad file with a line in the report, or `fail` with the first. Default: skip.
         max_megapixels: a larger picture is taken for a decompression bomb. Default: 100.
+        known: ids of images that were decoded before; `check` need not decode them again.
         workers: threads; 0 takes one per core.
         progress: called after every file.
     """
 
     check: bool
+    known: Collection[str]
     on_error: OnError
     max_megapixels: float
     workers: int
@@ -115,7 +117,9 @@ def find_images(root: Path) -> Search:
     return search
 
 
-def look_at(root: Path, path: str, *, check: bool = False, max_megapixels: float = 100.0) -> Found:
+def look_at(
+    root: Path, path: str, *, check: bool = False, known: Collection[str] = (), max_megapixels: float = 100.0
+) -> Found:
     """Hash one file and see what it is; with `check` also decode it.
 
     Raises:
@@ -147,16 +151,17 @@ def look_at(root: Path, path: str, *, check: bool = False, max_megapixels: float
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise ImageError(path, f"cannot be read: {reason}") from error
-    if check:
-        for frame in range(1, frames + 1):
-            try:
-                decode(full, max_megapixels=max_megapixels, frame=frame)
-            except ImageError as error:
-                raise ImageError(path, error.reason) from error
     if frames == 1:
         ids: tuple[str, ...] = (digest.hexdigest()[:32],)
     else:
         ids = tuple(_frame_id(digest, frame) for frame in range(1, frames + 1))
+    for frame, id in enumerate(ids if check else (), 1):
+        if id not in known:
+            try:
+                # As small as it gets: a JPEG is read to its end all the same, and that is what shows damage.
+                decode(full, max_megapixels=max_megapixels, frame=frame, least=1)
+            except ImageError as error:
+                raise ImageError(path, error.reason) from error
     return Found(path, ids, mislabelled(path, kind))
 
 
@@ -165,6 +170,7 @@ def look_at_all(
     paths: Sequence[str],
     *,
     check: bool = False,
+    known: Collection[str] = (),
     on_error: OnError = "skip",
     max_megapixels: float = 100.0,
     workers: int = 0,
@@ -179,7 +185,7 @@ def look_at_all(
 
     def one(path: str) -> Found | ImageError:
         try:
-            return look_at(root, path, check=check, max_megapixels=max_megapixels)
+            return look_at(root, path, check=check, known=known, max_megapixels=max_megapixels)
         except ImageError as error:
             if on_error == "fail":
                 raise

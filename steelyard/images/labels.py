@@ -9,11 +9,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.config.grades import GradeList
 from steelyard.errors import CatalogError, did_you_mean
 
-__all__ = ["Labels", "grade_codes", "order_grades", "read_labels"]
+__all__ = ["Labels", "grade_codes", "order_grades", "read_labels", "without_comments"]
 
 _COLUMNS = ("image", "grade", "group")
+_GROUPS = (
+    "patient",
+    "patient_id",
+    "subject",
+    "subject_id",
+    "participant",
+    "participant_id",
+    "case",
+    "case_id",
+)
+"""What else tables call the group."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +37,21 @@ class Labels:
         grades: as written, empty where none; None without such a column or without a single grade.
         groups: as written, empty where none; None without such a column or without a single group.
         lines: the line of the file on which each row ends.
+        notes: how its columns were understood, where somebody may want to know.
     """
 
     images: list[str]
     grades: list[str] | None
     groups: list[str] | None
     lines: list[int]
+    notes: tuple[str, ...] = ()
 
 
 def read_labels(path: str | Path) -> Labels:
     """Read a labels CSV (comma, semicolon or tab; UTF-8).
 
-    Columns are found by their heading, whatever its case; columns that are not known are ignored; empty lines too.
+    Columns are found by their heading, whatever its case; `patient` and the like are the group. Columns that are not used
+    are named in `notes`; empty lines, and lines that begin with # before the heading, are passed over.
 
     Raises:
         CatalogError: names the file, the row and the column that are wrong.
@@ -55,17 +70,18 @@ def read_labels(path: str | Path) -> Labels:
 
 def parse_labels(text: str, name: str = "labels") -> Labels:
     """Read the text of a labels CSV; see `read_labels`."""
+    text, skipped = without_comments(text)
     # strict: an open quote is an error instead of swallowing the rest of the file
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     rows: list[tuple[int, list[str]]] = []
     try:
-        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        rows = [(reader.line_num + skipped, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise CatalogError(f"{name}, line {reader.line_num}: not a CSV row ({error})") from error
+        raise CatalogError(f"{name}, line {reader.line_num + skipped}: not a CSV row ({error})") from error
     if not rows:
         raise CatalogError(f"{name} is empty: the first row names the columns image, grade, group")
     _, heading = rows[0]
-    place = _find_columns([cell.strip().lower() for cell in heading], name)
+    place, notes = _find_columns([cell.strip().lower() for cell in heading], name)
     columns: dict[str, list[str]] = {column: [] for column in place}
     for line, row in rows[1:]:
         if len(row) != len(heading):
@@ -89,7 +105,28 @@ def parse_labels(text: str, name: str = "labels") -> Labels:
         grades=grades if grades and any(grades) else None,
         groups=groups if groups and any(groups) else None,
         lines=lines,
+        notes=notes,
     )
+
+
+def without_comments(text: str) -> tuple[str, int]:
+    """A table without the lines before its heading that begin with #, and how many they were.
+
+    A spreadsheet may have put them in quotes.
+
+    >>> without_comments("# how to fill this in\\n\\nimage,grade\\n#1.png,2\\n")
+    ('image,grade\\n#1.png,2\\n', 2)
+    """
+    lines = text.splitlines(keepends=True)
+    skipped = 0
+    for number, line in enumerate(lines, 1):
+        if line.lstrip(' "').startswith("#"):
+            skipped = number
+        elif line.strip():
+            break
+    if skipped:  # and the empty lines below them
+        skipped += next((n for n, line in enumerate(lines[skipped:]) if line.strip()), 0)
+    return "".join(lines[skipped:]), skipped
 
 
 def order_grades(labels: Iterable[str]) -> tuple[str, ...]:
@@ -110,6 +147,8 @@ def grade_codes(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Grades as written → codes and names; an empty one is −1. "2.0" is the grade "2".
 
+    Where `names` are given, a grade may be written by its name or as “name: definition”.
+
     Args:
         labels: as written.
         names: all grades in order, from the mildest; None orders those that occur.
@@ -127,6 +166,9 @@ def grade_codes(
             raise CatalogError(f"grade names are given once each, not {list(names)}")
     code = {name: number for number, name in enumerate(order)} | {"": -1}
     for position, label in enumerate(tidy):
+        # A table of an older version has name and definition in one cell.
+        if label not in code and (found := GradeList(order).find(label)) is not None:
+            code[label] = found
         if label not in code:
             raise CatalogError(
                 f"{where}, row {position + 1}: grade '{label}' is none of {', '.join(order)}{did_you_mean(label, order)}"
@@ -144,8 +186,9 @@ def _delimiter(text: str) -> str:
     return max(",;\t", key=heading.count)
 
 
-def _find_columns(heading: list[str], name: str) -> dict[str, int]:
+def _find_columns(heading: list[str], name: str) -> tuple[dict[str, int], tuple[str, ...]]:
     place: dict[str, int] = {}
+    notes = []
     for column in _COLUMNS:
         if heading.count(column) > 1:
             raise CatalogError(f"{name}: two columns are named '{column}'")
@@ -155,7 +198,19 @@ def _find_columns(heading: list[str], name: str) -> dict[str, int]:
         raise CatalogError(
             f"{name} has no column 'image' (it has: {', '.join(heading)}); rename the one with the file names"
         )
-    return place
+    if "group" not in place:
+        patients = [cell for cell in heading if re.sub(r"[\s-]+", "_", cell) in _GROUPS]
+        if len(patients) > 1:
+            raise CatalogError(
+                f"{name}: {' and '.join(map(repr, patients))} could each be the group; rename one of them 'group'"
+            )
+        if patients:
+            place["group"] = heading.index(patients[0])
+            notes.append(f"the column '{patients[0]}' is taken for the group")
+    unused = [cell for at, cell in enumerate(heading) if cell and at not in place.values()]
+    if unused:
+        notes.append(f"columns that are not used: {', '.join(unused)} (used are image, grade and group)")
+    return place, tuple(notes)
 
 
 def _tidy(label: str) -> str:

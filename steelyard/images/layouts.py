@@ -18,7 +18,7 @@ from steelyard.images.arrays import array_names, main_array, open_array
 from steelyard.images.assemble import build, from_files
 from steelyard.images.files import Search, content_id, find_images
 from steelyard.images.labels import grade_codes, read_labels
-from steelyard.images.report import Noticed
+from steelyard.images.report import CatalogReport, Noticed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,6 +64,8 @@ class Layouts:
         """
         search = find_images(Path(root))
         loose = [path for path in search.paths if "/" not in path]
+        if loose and len(loose) == len(search.paths):
+            raise CatalogError(_no_grade_folders(Path(root), loose))
         search.bad += [Noticed(path, "lies in no grade folder") for path in loose]
         search.paths = [path for path in search.paths if "/" in path]
         grades = [path.split("/")[0] for path in search.paths]
@@ -104,6 +106,7 @@ class Layouts:
             names=grade_names,
             options=options,
             where=str(csv),
+            notes=labels.notes,
         )
 
     @staticmethod
@@ -252,6 +255,7 @@ class Layouts:
             images = [f"row-{row}" for row in rows]
             columns: dict[str, Any] = {"id": [content_id(b"row ", str(row).encode()) for row in rows]}
             order: tuple[str, ...] = ()
+            notes: tuple[str, ...] = ()
         else:
             table = read_labels(labels)
             if len(table.images) != len(values):
@@ -260,7 +264,7 @@ class Layouts:
                 )
             images = table.images
             columns = {"id": [content_id(b"image ", image.encode()) for image in images]}
-            order = ()
+            order, notes = (), table.notes
             if table.grades is not None:
                 columns["grade"], order = grade_codes(table.grades, grade_names, where=str(labels))
             if table.groups is not None:
@@ -272,6 +276,7 @@ class Layouts:
             source=source,
             array=array,
             grade_names=order,
+            report=CatalogReport(notes=notes),
         )
 
     @staticmethod
@@ -334,6 +339,16 @@ class Layouts:
             Image.fromarray(image).save(folder / path)
         columns["id"] = [content_id((folder / path).read_bytes()) for path in columns["path"]]
         return build(columns, kind="files", root=folder, grade_names=names)
+
+
+def _no_grade_folders(root: Path, loose: Sequence[str]) -> str:
+    folders = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    beside = f"; no images are in its subfolders ({', '.join(folders[:5])})" if folders else ""
+    return (
+        f"{root} has no grade folders: with the layout 'grades' every grade is a subfolder with its images, as in "
+        f"{root.name}/mild/1.png, and {len(loose)} images lie directly in it (the first: {loose[0]}){beside}; leave the layout "
+        "out for images without grades, or name the grades in a CSV (--labels)"
+    )
 
 
 def _below(image: str, folder: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,19 +30,16 @@ class Relocated(NamedTuple):
 
 
 def find_again(
-    root: Path,
-    ids: Sequence[str],
-    paths: Sequence[str],
-    *,
-    workers: int = 0,
-    progress: Progress | None = None,
+    catalog: Catalog, root: Path, *, workers: int = 0, progress: Progress | None = None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Where the images with these ids are below a folder.
+    """Where the images of a catalog are, looked for below a folder by their bytes.
+
+    Images may lie in several folders, and one alone was moved: what is not below the new one but still where it was
+    stays there, under its whole path.
 
     Args:
+        catalog: of files.
         root: the folder.
-        ids: of the images.
-        paths: where they were.
         workers: threads; 0 takes as many as fit.
         progress: called after each file.
 
@@ -58,8 +54,24 @@ def find_again(
         if not isinstance(item, ImageError):
             for frame, id in enumerate(item.ids, 1):
                 places.setdefault(id, item.path + (f"#{frame}" if len(item.ids) > 1 else ""))
-    found = [places.get(id, path) for id, path in zip(ids, paths, strict=True)]
-    return found, tuple(path for id, path in zip(ids, paths, strict=True) if id not in places)
+    found, missing = [], []
+    for row, (id, path) in enumerate(zip(catalog.ids, catalog.paths, strict=True)):
+        place = places.get(id) or _where_it_was(catalog, row, id)
+        found.append(place or path)
+        if not place:
+            missing.append(path)
+    return found, tuple(missing)
+
+
+def _where_it_was(catalog: Catalog, row: int, id: str) -> str:
+    """The whole path of an image whose file is as it was, else ""."""
+    file, frame = catalog._file(row)
+    try:
+        if not is_still(file, max(frame, 1), id):
+            return ""
+    except ImageError:
+        return ""
+    return file.resolve().as_posix() + (f"#{frame}" if frame else "")
 
 
 def is_still(file: Path, frame: int, id: str) -> bool:

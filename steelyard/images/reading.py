@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,15 @@ from steelyard.progress import Progress
 __all__ = ["read_catalog"]
 
 
-def read_catalog(config: ImagesConfig, *, progress: Progress | None = None) -> Catalog:
+def read_catalog(
+    config: ImagesConfig, *, known: Collection[str] = (), progress: Progress | None = None
+) -> Catalog:
     """Read the images as configured; every file is opened once, so that a bad one is known from the start.
+
+    Args:
+        config: where they are and how they lie.
+        known: ids of images that were opened before.
+        progress: told how far it is.
 
     Raises:
         ConfigError: a layout without what it needs.
@@ -29,6 +37,7 @@ def read_catalog(config: ImagesConfig, *, progress: Progress | None = None) -> C
     root = Path(config.root)
     looking: dict[str, Any] = {
         "check": True, "on_error": config.on_error, "max_megapixels": config.max_megapixels, "progress": progress,
+        "known": known,
     }  # fmt: skip
     if config.layout == "csv":
         if not config.labels:

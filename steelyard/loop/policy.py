@@ -19,7 +19,7 @@ FEW = 12  # random pairs that keep people busy while features are computed
 _LOW = 24  # the trainer chooses again when fewer pairs are up
 _QUICK = 8  # pairs; fewer are found as well by a smaller search, in a fraction of the time
 
-Work = Literal["", "fit", "start", "choose"]
+Work = Literal["", "describe", "fit", "start", "choose"]
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,23 @@ class Standing:
         model: whether there is one.
         answered: answers that count.
         new: entries in the log of answers since the newest model.
+        learnt: answers that the newest model knows.
         new_grades: entries in the log of grades since then, where grades are learnt; else 0.
         up: tells how many pairs are open.
         started: tells whether pairs of the start strategy have been put up.
+        described: whether everything a ranker sees of the images has been computed.
+        grown: whether images have joined since the newest model.
     """
 
     model: bool
     answered: int
     new: int
+    learnt: int
     new_grades: int
     up: Callable[[], int]
     started: Callable[[], bool]
+    described: bool = True
+    grown: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class Policy:
     @property
     def budget(self) -> int:
         """Answers that are planned."""
-        return max(1, round(self.ask.budget * self.images * self.ask.raters))
+        return self.ask.planned(self.images)
 
     @property
     def schedule(self) -> Schedule:
@@ -107,12 +113,16 @@ class Policy:
     # ------------------------------------------------------------------ when
 
     def work(self, now: Standing, *, refit_after: int) -> Work:
-        """What a trainer should do: fit, choose the first pairs, choose pairs on features, or nothing."""
+        """What a trainer should do: describe images, fit, choose the first pairs, choose pairs on features, or nothing."""
+        if not now.described:  # whatever comes next waits for it, and people should hear how long
+            return "describe"
         enough = refit_after if now.model else min(refit_after, self.budget)
-        if now.answered and (now.new >= enough or (now.new > 0 and now.answered >= self.budget)):
+        # The end of the plan is learnt at once; who goes on beyond it is learnt from as before.
+        ended = now.answered >= self.budget and (now.answered == self.budget or now.learnt < self.budget)
+        if now.answered and (now.new >= enough or (now.new > 0 and ended)):
             return "fit"
-        if now.model and now.new_grades >= refit_after:
-            return "fit"
+        if now.model and (now.grown or now.new_grades >= refit_after):
+            return "fit"  # images that a model knows nothing of are neither asked about nor ranked
         if not self.needs_features(self.strategy(now.model)):
             return ""
         if not now.model:
@@ -147,19 +157,21 @@ class Policy:
         """Pairs that the budget still allows."""
         return max(0, self.budget - answered - up * self.ask.raters)
 
-    def page_wants(self, *, people: int, up: int, answered: int) -> int:
+    def page_wants(self, *, people: int, up: int, answered: int, beyond: int = 0) -> int:
         """Pairs that are missing on the page.
 
         Args:
             people: who are at work.
             up: pairs that want an answer.
             answered: answers that count.
+            beyond: how many of these people go on though the planned answers are in.
         """
         # Everybody holds up to AHEAD of the pairs that are up; the same number waits for the next hand.
         target = (people + 1) * AHEAD * 2
         if up > target - max(AHEAD, people):
             return 0
-        return min(target - up, self.left(answered=answered, up=up))
+        allowed = max(self.left(answered=answered, up=up), 2 * AHEAD * beyond - up)
+        return min(target - up, allowed)
 
     # ------------------------------------------------------------------ by which strategy
 
@@ -171,12 +183,15 @@ class Policy:
         """Whether it has to wait for features of the images."""
         return "features" in needs_of(strategy)
 
-    def without_features(self, n: int, *, model: bool, up: Callable[[], int]) -> tuple[int, str]:
-        """What somebody chooses who has no features at hand, and leaves pairs on features to the trainer.
+    def for_page(
+        self, n: int, *, model: bool, described: Callable[[], bool], up: Callable[[], int]
+    ) -> tuple[int, str]:
+        """What is chosen for people who wait; where features are needed and missing, that is left to the trainer.
 
         Args:
             n: pairs wanted.
             model: whether there is one.
+            described: tells whether features are there.
             up: tells how many pairs are open.
 
         Returns:
@@ -184,7 +199,7 @@ class Policy:
             looks at an empty page while features are computed.
         """
         strategy = self.strategy(model)
-        if not self.needs_features(strategy):
+        if not self.needs_features(strategy) or described():
             return n, strategy
         return (0 if up() else min(n, FEW)), "random"
 

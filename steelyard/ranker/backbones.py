@@ -22,7 +22,6 @@ import urllib.error
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -31,68 +30,19 @@ from torch import nn
 from steelyard.errors import MissingExtraError, RankerError
 from steelyard.files import replacing
 from steelyard.ranker.densenet import densenet169_stages
+from steelyard.ranker.pixels import DOWNLOAD, pixels_of
 
 __all__ = [
-    "DOWNLOAD",
-    "Pixels",
     "build",
     "build_frozen",
     "find_weights",
     "load_lite",
-    "pixels_of",
     "read_weights",
     "torchvision_densenet",
 ]
 
-DOWNLOAD = "download"
-"""What `weights` has to say before anything is fetched from the internet."""
-
 DENSENET169_URL = "https://download.pytorch.org/models/densenet169-b2777c0a.pth"
 _CHECKSUM = re.compile(r"-([0-9a-f]{8})\.(?:pth|safetensors)$")
-_IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
-_IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """How a backbone wants its pixels: side in pixels, then `(x - mean) / std` on RGB values 0 … 255.
-
-    Attributes:
-        size: side of the square image.
-        mean: subtracted, a number per colour.
-        std: divided by, a number per colour.
-    """
-
-    size: int
-    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    std: tuple[float, float, float] = (255.0, 255.0, 255.0)
-
-    def normalise(self, images: torch.Tensor) -> torch.Tensor:
-        """uint8 (B, H, W, 3) → float32 (B, 3, H, W), in channels-last memory (which convolutions on CPU prefer)."""
-        mean = torch.tensor(self.mean, device=images.device)
-        std = torch.tensor(self.std, device=images.device)
-        return ((images.to(torch.float32) - mean) / std).permute(0, 3, 1, 2)
-
-
-_PIXELS = {
-    "small": Pixels(64),
-    "densenet169": Pixels(224),  # PAPER.md: the authors divide by 255 and do no more
-    "lite0": Pixels(224, (127.0,) * 3, (128.0,) * 3),
-    "lite2": Pixels(260, (127.0,) * 3, (128.0,) * 3),
-}
-
-
-def pixels_of(name: str) -> Pixels:
-    """The pixels a backbone wants.
-
-    Raises:
-        RankerError: no such backbone.
-    """
-    if name.startswith("timm:"):
-        return Pixels(224, _IMAGENET_MEAN, _IMAGENET_STD)
-    if name not in _PIXELS:
-        raise RankerError(f"unknown backbone {name!r}; there are {', '.join(_PIXELS)} and timm:NAME")
-    return _PIXELS[name]
 
 
 def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequential, int]:
@@ -228,7 +178,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
             "; expected plain named tensors, e.g. torchvision's .pth or a .safetensors file"
         ) from None
     if not isinstance(state, Mapping) or not all(isinstance(v, torch.Tensor) for v in state.values()):
-        raise RankerError(f"{path} is no table of named tensors")
+        raise RankerError(f"{path} is not a table of named tensors")
     return dict(state)
 
 

@@ -44,9 +44,10 @@ class Epoch:
         numbers: dict[str, Any] = {key: math.nan if value is None else value for key, value in entry.items()}
         return cls(**numbers)
 
-    def line(self, epochs: int) -> str:
-        """One line for people."""
-        text = f"epoch {self.epoch + 1}/{epochs}: loss {self.loss:.4f}, accuracy {self.accuracy:.3f}"
+    @property
+    def line(self) -> str:
+        """One line for people, after the number of the epoch."""
+        text = f"epochs: loss {self.loss:.4f}, accuracy {self.accuracy:.3f}"
         if not math.isnan(self.validation_loss):
             text += f", validation loss {self.validation_loss:.4f}, accuracy {self.validation_accuracy:.3f}"
         return text

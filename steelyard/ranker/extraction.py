@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,6 +45,7 @@ def rows_of(
     batch: int = 16,
     threads: int = 0,
     progress: Progress | None = None,
+    scaled: bool = False,
 ) -> NDArray[np.float32]:
     """What comes out for every image, shape (N, *row_shape).
 
@@ -57,24 +59,31 @@ def rows_of(
         batch: images per pass.
         threads: CPU threads meanwhile; 0 leaves the default.
         progress: told how many images are done.
+        scaled: a JPEG may be unpacked smaller, to no less than twice the side; pixels differ a little.
 
     Raises:
         RankerError: pictures that are not uint8 RGB.
         ImageError: a picture of the catalog that cannot be read.
     """
+    import torch
+
     from steelyard.images.decode import resize
     from steelyard.ranker.device import cpu_threads
 
-    read = _reader(source)
+    read = _reader(source, 2 * side if scaled else 0)
+
+    def one(row: np.int64) -> NDArray[np.uint8]:
+        return resize(read(int(row)), side)
 
     def compute(rows: NDArray[np.int64]) -> NDArray[np.float32]:
         parts = [
-            push(np.stack([resize(read(int(row)), side) for row in rows[start : start + batch]]))
+            push(np.stack([*pool.map(one, rows[start : start + batch])]))
             for start in range(0, len(rows), batch)
         ]
         return np.concatenate(parts)
 
-    with cpu_threads(threads):
+    # Decoders work outside of Python's lock: files are read by as many threads as the network has.
+    with cpu_threads(threads), ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="read") as pool:
         if cache is not None:
             return _cached(source, compute, cache, row_shape, settings, batch, progress)
         found = np.empty((len(source), *row_shape), dtype=np.float32)
@@ -82,7 +91,7 @@ def rows_of(
             rows = np.arange(start, min(start + batch, len(source)))
             found[rows] = compute(rows)
             if progress is not None:
-                progress(int(rows[-1]) + 1, len(source), "images computed")
+                progress(int(rows[-1]) + 1, len(source), "features")
     return found
 
 
@@ -126,9 +135,11 @@ def is_catalog(source: Any) -> bool:
     return hasattr(source, "read") and hasattr(source, "ids")
 
 
-def _reader(source: Any) -> Callable[[int], NDArray[np.uint8]]:
-    """How to get picture i."""
+def _reader(source: Any, least: int) -> Callable[[int], NDArray[np.uint8]]:
+    """How to get picture i; one that can be unpacked smaller may come with sides of `least` pixels, 0 for whole."""
     if is_catalog(source):
+        if least and hasattr(source, "read_small"):
+            return lambda row: source.read_small(row, least)
         return source.read  # type: ignore[no-any-return]
     if isinstance(source, np.ndarray) and source.ndim != 4:
         raise RankerError(f"pictures have the shape (N, height, width, 3), not {source.shape}")

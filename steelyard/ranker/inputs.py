@@ -21,7 +21,7 @@ from steelyard.ranker.extraction import is_catalog
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
 
-__all__ = ["check_inputs", "coarse_rows", "read_inputs"]
+__all__ = ["check_inputs", "coarse_rows", "kept_inputs", "read_inputs"]
 
 Pictures = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 
@@ -37,7 +37,7 @@ def read_inputs(
 
     Args:
         source: a catalog, or pictures: uint8 of the shape (n, H, W, 3), or a sequence of (H, W, 3).
-        config: `backbone`, `trained_stages`, `image_size`, `weights`, `device` and `threads` are used.
+        config: `backbone`, `trained_stages`, `image_size`, `recipe`, `weights`, `device` and `threads` are used.
         cache: folder that keeps what was computed, by content and settings; None computes it anew.
         progress: told how many images are done.
 
@@ -73,7 +73,23 @@ def read_inputs(
         return activations(source, trained_stages=config.trained_stages, **settings)
     from steelyard.ranker.features import extract
 
-    return extract(source, **settings)
+    return extract(source, recipe=config.recipe, **settings)
+
+
+def kept_inputs(catalog: Catalog, config: RankerConfig, cache: Path) -> NDArray[Any] | None:
+    """What `read_inputs` gives, if it has nothing to compute; None otherwise. Loads neither torch nor a picture."""
+    from steelyard.images.cache import kept_rows, pixel_settings
+
+    if catalog.features is not None or config.backbone == "none":
+        return catalog.features
+    if config.inputs == "pixels":
+        return kept_rows(cache, catalog.ids, pixel_settings(config.image_size or 224))
+    if config.inputs == "activations":
+        return None  # how many layers are frozen is known to the network alone
+    from steelyard.ranker.features import feature_settings
+
+    settings = feature_settings(config.backbone, config.image_size, config.weights, recipe=config.recipe)
+    return kept_rows(cache, catalog.ids, settings)
 
 
 def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> None:

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from steelyard.config import NetworkConfig
 from steelyard.errors import RankerError
-from steelyard.ranker.backbones import Pixels, build, pixels_of
+from steelyard.ranker.backbones import build
 from steelyard.ranker.dropout import bayesian, masked_layers
+from steelyard.ranker.pixels import Pixels, pixels_of
 from steelyard.ranker.scaling import Scaling
 from steelyard.ranker.trunk import cut, streamline
 

@@ -248,7 +248,7 @@ def _loop(
                 _save(folder, best, state, config, run, history, best_epoch, best_loss, finished)
                 write_log(config.log, folder, history)
             if progress is not None and fabric.is_global_zero:
-                progress(epoch + 1, config.epochs, done.line(config.epochs))
+                progress(epoch + 1, config.epochs, done.line)
             if finished:
                 break
     network.load_state_dict(best)

@@ -20,9 +20,10 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from steelyard.errors import RankerError
-from steelyard.ranker.backbones import DOWNLOAD, build_frozen, pixels_of
+from steelyard.ranker.backbones import build_frozen
 from steelyard.ranker.device import device_of
 from steelyard.ranker.extraction import Source, rows_of
+from steelyard.ranker.pixels import DOWNLOAD, pixels_of
 
 if TYPE_CHECKING:
     from steelyard.progress import Progress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
@@ -12,14 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.config.words import Words
+from steelyard.errors import command
 from steelyard.evaluate.cost import measured_seconds
-from steelyard.progress import Progress
+from steelyard.progress import Progress, counted, duration
 from steelyard.report.card import card_section
 from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
+from steelyard.report.questions import asked_words, questions_table
 from steelyard.report.tables import Table
 from steelyard.study.domain import sentence
+from steelyard.study.scores import without_score
+from steelyard.study.wording import questions_asked, read_wordings
 from steelyard.trust.stopping import AccuracyEstimate, accuracy_of
 
 if TYPE_CHECKING:
@@ -57,7 +61,7 @@ def write_study_report(
     target = Path(out)
     study = Study.open(path)
     try:
-        scores = study.score()
+        scores, words = study.score(), study.config.page.words
         status, agreement, estimate = study.status(), study.agreement(), study.accuracy()
         answers = study.store.answers.arrays()
         grades = _grades_by_path(study)
@@ -75,32 +79,35 @@ def write_study_report(
         if progress is not None:
             progress(1, 1, "figures")
         seconds = measured_seconds(answers.answered_at - answers.shown_at)
-        people = _people_table(status, agreement)
-        ends, strange = _ends_table(scores), _unlike_table(scores)
-        unknown = [sentence(scores, own=True)] if scores.attrs["domain"] else []
+        asked = questions_asked(read_wordings(study.store), study.store.answers.log())
+        people, questions = _people_table(status, agreement), questions_table(asked)
+        ends, strange = _ends_table(scores, words), _unlike_table(scores)
+        missing = without_score(status["images"], len(scores), status["excluded"])
+        unknown = [f"{missing}."] if missing else []
+        unknown += [sentence(scores, own=True)] if scores.attrs["domain"] else []
         beside = target.with_name(f"{target.stem}_files")
         for figure in (*accuracy, *scale):
             figure.write(beside / "figures")
-        for table in (people, ends, *strange):
+        for table in (people, questions, ends, *strange):
             table.write(beside / "tables")
         sections = [
             Section(
                 "Where it stands", findings=_findings(status, estimate, agreement, seconds), figures=accuracy
             ),
             Section("The scale", figures=scale, tables=[ends, *strange], findings=unknown),
-            Section("The answers", tables=[people]),
+            Section("The answers", tables=[questions, people]),
             *card_section(study.folder / models[-1].path),
             _reproduction(study, models),
         ]
         facts = [
-            ("images", f"{status['images']:,}"),
+            ("images", f"{len(scores):,}"),
             ("answers", f"{status['answers']:,}"),
             ("people", str(len(status["annotators"]))),
             ("unseen pairs ordered right", _range(estimate)),
         ]
         lead = (
-            f"{status['answers']:,} answers of {len(status['annotators'])} people to one question – {study.config.page.question} – turned into a "
-            f"severity score for each of {status['images']:,} images."
+            f"{counted(status['answers'], 'answer')} from {counted(len(status['annotators']), 'person', 'people')} {asked_words(asked, study.config.page.question)} turned into a "
+            f"{words.score} for each of {len(scores):,} images."
         )
         text = page(title or f"Study {status['study'] or study.folder.name}", lead, facts, sections)
     finally:
@@ -180,7 +187,7 @@ def _history(models: list[Any], estimate: AccuracyEstimate, formats: tuple[str, 
 def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]) -> Figure:
     """Every image in order, with its interval."""
     table = scores.sort_values("score", ignore_index=True)
-    names = _short(study.grade_names)
+    names = study.grade_names
     known = np.array([grades.get(str(image), -1) for image in table["image"]])
 
     def paint(canvas: Any) -> None:
@@ -209,7 +216,7 @@ def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: 
                     linewidth=0.2,
                     label=fill(name if not name.isdigit() else f"grade {name}", 24),
                 )
-        ax.set(xlabel="images, from mild to severe", ylabel="score")
+        ax.set(xlabel=f"images, {study.config.page.words.order}", ylabel="score")
         ax.grid(visible=False, axis="x")
         canvas.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
@@ -223,15 +230,10 @@ def _scale(scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: 
     )
 
 
-def _short(names: Sequence[str]) -> list[str]:
-    """Names of grades without their definitions: “Mayo 1: mild redness” is Mayo 1."""
-    return [name.partition(":")[0].strip() for name in names]
-
-
 def _by_grade(
     scores: pd.DataFrame, grades: dict[str, int], study: Study, formats: tuple[str, ...]
 ) -> Figure | None:
-    names = _short(study.grade_names)
+    names = study.grade_names
     known = np.array([grades.get(str(image), -1) for image in scores["image"]])
     present = [g for g in range(len(names)) if (known == g).any()]
     if len(present) < 2:
@@ -240,7 +242,7 @@ def _by_grade(
     def paint(canvas: Any) -> None:
         axes = canvas.subplots(1, 2)
         for ax, column, label in zip(
-            axes, ("score", "uncertainty"), ("score", "posterior deviation"), strict=True
+            axes, ("score", "uncertainty"), ("score", "uncertainty (standard deviation)"), strict=True
         ):
             drawn = ax.boxplot(
                 [scores[column][known == g].to_numpy() for g in present], positions=present, widths=0.6, whis=(5, 95), showfliers=False,
@@ -291,15 +293,15 @@ def _people_table(status: dict[str, Any], agreement: dict[str, Any]) -> Table:
     )  # fmt: skip
 
 
-def _ends_table(scores: pd.DataFrame, many: int = 5) -> Table:
+def _ends_table(scores: pd.DataFrame, words: Words, many: int = 5) -> Table:
     """Each image once, with every reason why it is here."""
     ordered = scores.sort_values("rank", ignore_index=True)
     unsure = scores.sort_values("uncertainty", ascending=False).head(many)
     reasons: dict[str, list[str]] = {}
     found: dict[str, dict[Any, Any]] = {}
     for kind, part in (
-        ("most severe", ordered.head(many)),
-        ("mildest", ordered.tail(many)),
+        (words.most, ordered.head(many)),
+        (words.least, ordered.tail(many)),
         ("least certain", unsure),
     ):
         for row in part.to_dict("records"):
@@ -339,14 +341,16 @@ def _unlike_table(scores: pd.DataFrame, many: int = 10) -> list[Table]:
 def _findings(status: dict[str, Any], estimate: Any, agreement: dict[str, Any], seconds: float) -> list[str]:
     found = [estimate.sentence, estimate.enough]
     if status["graded"]:
-        found.append(f"{status['graded']:,} of {status['images']:,} images have a known grade.")
+        found.append(
+            f"{status['graded']:,} of {status['images'] - status['excluded']:,} images have a known grade."
+        )
     if agreement.get("equal"):
         found.append(
             f"{agreement['equal']:,} answers said that two images are equal; {agreement['could not judge']:,} could not be judged."
         )
     if not np.isnan(seconds):
         found.append(
-            f"An answer takes {seconds:.1f} s (median), so all answers took about {seconds * status['answers'] / 60:.0f} minutes."
+            f"An answer takes {seconds:.1f} s (median), so all answers together took {duration(seconds * status['answers'])}."
         )
     return found
 
@@ -360,7 +364,10 @@ def _reproduction(study: Study, models: list[Any]) -> Section:
         "How to repeat it",
         facts=[
             ("data", f"{len(study.catalog):,} images, fingerprint {study.catalog.fingerprint()}"),
-            ("model", f"{newest.path}, trained on the log up to entry {newest.comparisons_seq}"),
+            (
+                "model",
+                f"model {newest.id} ({newest.path}), trained on the log up to entry {newest.comparisons_seq}",
+            ),
             ("seed", str(study.config.seed)),
             (
                 "versions",
@@ -369,7 +376,7 @@ def _reproduction(study: Study, models: list[Any]) -> Section:
                 ),
             ),
         ],
-        code=[f"steelyard report {study.folder.name} -o report.html"],
+        code=[command("report", study.folder.name, "-o", "report.html")],
         details=[("study.toml", tomli_w.dumps(_without_secrets(study.config.to_dict())))],
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from steelyard import __version__
 from steelyard.config import StudyConfig
-from steelyard.errors import StudyError
+from steelyard.errors import StudyError, command
 from steelyard.files import UNFINISHED, move_new, sync_file
 from steelyard.images.catalog import Catalog
 from steelyard.progress import Progress
@@ -74,7 +74,7 @@ def backup_study(
         raise StudyError(f"{place} is not a study (no study.toml)")
     if not (place / "catalog.arrow").exists():
         raise StudyError(
-            f"{place / 'catalog.arrow'} is missing; see what else is wrong with: steelyard check {place}"
+            f"{place / 'catalog.arrow'} is missing; see what else is wrong with: {command('check', place)}"
         )
     config = StudyConfig.load(place / "study.toml", any_strategy=True)
     file = _default_target(place, config) if target is None else Path(target)
@@ -134,6 +134,8 @@ def _write(
         if progress is not None:
             progress(step, 4, text)
 
+    # Before the store: images that join meanwhile are in the store's copy, and opening completes the catalog from there.
+    shutil.copyfile(place / "catalog.arrow", working / "catalog.arrow")
     tell(0, "copying the store")
     copied = copy_store(store_url(place, config), working, portable=portable)
     models, notes = _models(place, config, copied, all_models)
@@ -147,7 +149,7 @@ def _write(
         # Where the database is stays here: the address may hold a password, and a restore names its own.
         config.with_changes(store="").save(working / "study.toml")
         writer.add("study.toml", working / "study.toml")
-        writer.add("catalog.arrow", place / "catalog.arrow")
+        writer.add("catalog.arrow", working / "catalog.arrow")
         for array in _arrays(place, notes):
             writer.add(array.name, array)
         for model in models:

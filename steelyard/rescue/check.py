@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from steelyard.config import StudyConfig
-from steelyard.errors import CatalogError, SteelyardError, StoreError
+from steelyard.errors import CatalogError, SteelyardError, StoreError, command
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
+from steelyard.images.presence import say_where
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.store.chain import Head
@@ -99,7 +100,7 @@ def check_study(
 
 
 def _restore(place: Path) -> str:
-    return f"restore a backup: steelyard restore FILE {place} --replace"
+    return f"restore a backup: {command('restore', 'FILE', place, '--replace')}"
 
 
 def _configuration(place: Path, found: list[Finding]) -> StudyConfig | None:
@@ -231,6 +232,18 @@ def _compare(place: Path, catalog: Catalog, store: Store, found: list[Finding]) 
     except SteelyardError:
         return  # said before
     ids = [str(id) for id in catalog.ids]
+    if (
+        catalog.kind == "files"
+        and (joined := len(stored) - len(ids)) > 0
+        and [i.id for i in stored[: len(ids)]] == ids
+    ):
+        found.append(
+            Finding(
+                "catalog", "note", f"{joined} images were being added when that was cut short; the catalog lacks them",
+                f"open the study once, which completes it: {command('status', place)}",
+            )
+        )  # fmt: skip
+        stored = stored[: len(ids)]
     if [image.row for image in stored] != list(range(len(ids))) or [image.id for image in stored] != ids:
         found.append(
             Finding(
@@ -261,7 +274,7 @@ def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Find
             found.append(
                 Finding(
                     "models", "problem" if newest else "note", sentence,
-                    f"train again with: steelyard train {place}; the previous model is used until then"
+                    f"train again with: {command('train', place)}; the previous model is used until then"
                     if newest
                     else "nothing has to be done: only the newest model is in use",
                 )
@@ -288,18 +301,22 @@ def _model(place: Path, model: Model, catalog: Catalog | None, newest: bool) -> 
     if not folder.is_dir():
         yield f"{folder} is missing"
         return
+    grown = False
     try:
         checkpoint.load(folder)
         if newest or (folder / "rows.npy").exists():  # older models keep their weights only
             size = len(load_posterior(folder))
-            if catalog is not None and size != len(catalog):
+            if catalog is not None and size > len(catalog):
                 yield f"{folder} is about {size} images, but the catalog lists {len(catalog)}"
+            grown = catalog is not None and size < len(
+                catalog
+            )  # images joined since; the next model knows them
         read_card(folder)
         if newest:
             load_check(folder, 0)
     except (SteelyardError, OSError) as error:
         yield str(error)
-    if newest and catalog is not None and model.fingerprint != catalog.fingerprint():
+    if newest and catalog is not None and not grown and model.fingerprint != catalog.fingerprint():
         yield f"{folder} was trained on another catalog (fingerprint {model.fingerprint})"
 
 
@@ -312,7 +329,7 @@ def _images(
     found: list[Finding],
 ) -> None:
     wanted = [row for row in range(len(catalog)) if row not in left_out]
-    remedy = f"put them back, or say where their folder is now: steelyard relocate {place} FOLDER"
+    remedy = say_where(place)
     if catalog.source is not None:
         try:  # opening the array reads its head and compares it with the size of the file
             rows = catalog.features if catalog.kind == "features" else catalog.read(0)

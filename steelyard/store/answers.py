@@ -15,9 +15,9 @@ from steelyard.store.columns import LAST, answer_arrays
 from steelyard.store.counting import Count, count_by_annotator
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
-from steelyard.store.images import Leaving
 from steelyard.store.importing import ForeignAnswer, Imported, import_answers
 from steelyard.store.leases import end_leases, give_back
+from steelyard.store.leaving import Leaving, excluded_among
 from steelyard.store.locks import lock_pairs
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import settle
@@ -66,7 +66,10 @@ class Answers:
             at = self._db.clock(connection, now)
             if not require_lease:  # who was handed a pair is known
                 ensure_annotators(connection, self._db, {answer.annotator for answer in new}, at)
-            leaving = Leaving(connection, {id for answer in new for id in answer.exclude})
+            moving = {id for answer in new for id in answer.exclude}
+            if corrected := [id for a in new if a.supersedes is not None for id in (a.left, a.right)]:
+                moving |= excluded_among(connection, images.c.id.in_(corrected))
+            leaving = Leaving(connection, moving)
             if leaving.pairs:  # all together, in ascending order
                 lock_pairs(connection, [*(answer.pair for answer in new), *leaving.pairs])
             asked = lock_pairs(connection, [answer.pair for answer in new])
@@ -79,7 +82,10 @@ class Answers:
             end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)
             settle(connection, [answer.pair for answer in written])
             for answer in written:
-                leaving.take_out(self._db, answer.exclude, answer.annotator, answer.note, at)
+                leaving.take_out(self._db, answer.exclude, answer.annotator, answer.note, at, answer.id)
+                if answer.supersedes is not None:  # what it replaces no longer takes anything out
+                    its = {answer.left, answer.right}.intersection(leaving.ids)
+                    leaving.take_back(self._db, sorted(its), answer.supersedes, answer.annotator, at)
         return recorded
 
     def _add_ordinary(self, new: Sequence[NewComparison], now: float | None) -> list[Recorded]:
@@ -116,6 +122,8 @@ class Answers:
     ) -> Recorded:
         """Withdraw an answer by a new row; the pair is handed to the annotator again, with the same sides.
 
+        Images that this answer took out come back, unless somebody else's exclusion of them stands.
+
         Args:
             comparison_id: the answer that should not count.
             annotator: who gave it.
@@ -138,7 +146,9 @@ class Answers:
             undone = connection.execute(query).mappings().one_or_none()
             if undone is None:
                 raise UnknownRecordError(f"there is no answer {comparison_id} that could be undone")
-            pair = lock_pairs(connection, [undone["pair"]])[undone["pair"]]
+            shown = images.c.row.in_([undone["left_row"], undone["right_row"]])
+            leaving = Leaving(connection, excluded_among(connection, shown))
+            pair = lock_pairs(connection, [undone["pair"], *leaving.pairs])[undone["pair"]]
             flipped = undone["left_row"] == pair["second_row"]
             row = {
                 **undone,
@@ -166,6 +176,7 @@ class Answers:
                     at + lease_seconds,
                 )
                 settle(connection, [undone["pair"]])
+                leaving.take_back(self._db, leaving.ids, comparison_id, annotator, at)
         return recorded
 
     def import_all(

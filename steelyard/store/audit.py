@@ -45,14 +45,16 @@ class Audit:
                 self._db, connection, at, fields.name(actor, "an actor"), action, detail or {}
             )
 
-    def log(self, after: int = 0, limit: int | None = None) -> list[AuditEntry]:
-        """Entries in their order, from the first one after number `after`."""
-        return self._read(audit.c.seq > after, audit.c.seq, limit)
+    def log(self, after: int = 0, limit: int | None = None, *, action: str | None = None) -> list[AuditEntry]:
+        """Entries in their order, from the first one after number `after`; with `action`, those about it alone."""
+        about = sa.true() if action is None else audit.c.action == action
+        return self._read(sa.and_(audit.c.seq > after, about), audit.c.seq, limit)
 
-    def latest(self, limit: int, before: int | None = None) -> list[AuditEntry]:
-        """The last entries, newest first; with `before`, the last ones before that number."""
+    def latest(self, limit: int, before: int | None = None, *, action: str | None = None) -> list[AuditEntry]:
+        """The last entries, newest first; with `before`, the last ones before that number; with `action`, those about it."""
         earlier = sa.true() if before is None else audit.c.seq < before
-        return self._read(earlier, audit.c.seq.desc(), limit)
+        about = sa.true() if action is None else audit.c.action == action
+        return self._read(sa.and_(earlier, about), audit.c.seq.desc(), limit)
 
     def _read(
         self, which: sa.ColumnElement[bool], order: sa.ColumnElement[int], limit: int | None

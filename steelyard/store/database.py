@@ -63,6 +63,7 @@ CLOCK_SECONDS = 60.0
 # Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same.
 MIGRATION_LOCK = 0x57EE_1A4D_0001
 LOG_LOCK = 0x57EE_1A4D_0002
+IMAGES_LOCK = 0x57EE_1A4D_0003
 
 
 def read_url(url: str) -> URL:
@@ -298,6 +299,11 @@ class Database:
         """Keep numbers of the logs in the order of commits; call it last, just before inserting."""
         if not self.sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
+
+    def lock_images(self, connection: Connection) -> None:
+        """Let one at a time give rows to new images; call it before anything else is locked."""
+        if not self.sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(IMAGES_LOCK)))
 
     def columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
         """The result as one tuple per column, bypassing SQLAlchemy's rows: for arrays of a hundred thousand entries."""

@@ -139,6 +139,11 @@ class Grades:
         with self._db.reading() as connection:
             return _outstanding(connection, annotator)
 
+    def gone(self, annotator: str) -> list[int]:
+        """Rows that were handed to somebody, have no grade of theirs, and were taken out since."""
+        with self._db.reading() as connection:
+            return list(connection.execute(_GONE, {"annotator": annotator}).scalars())
+
     def lease(
         self, annotator: str, rows: Sequence[int], n: int, *, most: int, now: float | None = None
     ) -> list[int]:
@@ -280,18 +285,19 @@ _EFFECTIVE = (
 )
 _who = sa.bindparam("annotator", type_=sa.Text)
 _one = sa.literal(1)
-_OUTSTANDING = (
+_UNGRADED = (
     sa.select(grade_leases.c.image_row)
     .join(images, images.c.row == grade_leases.c.image_row)
     .where(
         grade_leases.c.annotator == _who,
-        images.c.excluded_at.is_(None),
         ~sa.select(_one)
         .where(grades.c.image_row == grade_leases.c.image_row, grades.c.annotator == _who, GRADES.counts)
         .exists(),
     )
     .order_by(grade_leases.c.handed_at, grade_leases.c.image_row)
 )
+_OUTSTANDING = _UNGRADED.where(images.c.excluded_at.is_(None))
+_GONE = _UNGRADED.where(images.c.excluded_at.is_not(None))
 _LEASED = sa.select(grade_leases.c.image_row).where(grade_leases.c.annotator == _who)
 _LEASE = sa.select(grade_leases).where(
     grade_leases.c.image_row == sa.bindparam("row", type_=sa.BigInteger), grade_leases.c.annotator == _who

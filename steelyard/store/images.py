@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ from sqlalchemy.engine import Connection
 from steelyard.progress import Progress
 from steelyard.store import fields
 from steelyard.store.database import Database
-from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
+from steelyard.store.errors import ConflictError, StoreError
 from steelyard.store.evidence import append_audit
+from steelyard.store.leaving import Leaving, find_image, no_image
 from steelyard.store.locks import lock_pairs
-from steelyard.store.pairs import settle
-from steelyard.store.records import Image, NewImage
-from steelyard.store.schema import images, pairs
+from steelyard.store.records import Excluded, Image, NewImage
+from steelyard.store.schema import images
 
-__all__ = ["Images", "Leaving"]
+__all__ = ["Images"]
 
 _COLUMNS = ("row", "id", "path", "group", "grade", "width", "height")
 _CHUNK = 20_000
@@ -61,7 +62,47 @@ class Images:
             self._db.filled(connection, images, added)
         return added
 
-    def _insert(self, connection: Connection, values: list[dict[str, Any]]) -> None:
+    def append(
+        self, new: Sequence[NewImage], *, by: str, detail: Mapping[str, Any], now: float | None = None
+    ) -> int:
+        """Register images that joined later, behind all others; the audit log says by whom.
+
+        Args:
+            new: their `row` does not count: they get the next free ones, in this order. One that is there is left alone.
+            by: who adds them.
+            detail: what the audit log keeps besides their number.
+            now: seconds since 1970; None asks the database.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            StoreError: a field that cannot be stored.
+        """
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            self._db.lock_images(connection)
+            there = {id for [id] in connection.execute(sa.select(images.c.id))}
+            first = _next_row(connection)
+            fresh: dict[str, NewImage] = {}
+            for image in new:
+                if image.id not in there:
+                    fresh.setdefault(image.id, image)
+            values = [_values(replace(image, row=first + k)) for k, image in enumerate(fresh.values())]
+            for chunk in fields.chunks(values, _CHUNK):
+                self._insert(connection, chunk)
+            if values:
+                what = {**detail, "images": len(values), "first_row": first}
+                append_audit(self._db, connection, at, fields.name(by), "add images", what)
+            self._db.filled(connection, images, len(values))
+        return len(values)
+
+    def count(self) -> int:
+        """How many images there are, excluded ones included."""
+        with self._db.reading() as connection:
+            return _next_row(connection)
+
+    def _insert(self, connection: Connection, values: Sequence[dict[str, Any]]) -> None:
         if not values:
             return
         if self._db.sqlite:
@@ -82,7 +123,7 @@ class Images:
             UnknownRecordError: no image has this id.
         """
         with self._db.reading() as connection:
-            return _image(connection, id)
+            return find_image(connection, id)
 
     def all(self, after_row: int = -1, limit: int | None = None) -> list[Image]:
         """Images in the order of their rows, from the first one after `after_row`."""
@@ -101,12 +142,27 @@ class Images:
         self._set_excluded(id, fields.name(by), fields.text(reason, "the reason"), now, excluded=True)
 
     def include(self, id: str, by: str, *, now: float | None = None) -> None:
-        """Put an excluded image back.
+        """Put an excluded image back, whoever took it out and however many did.
 
         Raises:
             UnknownRecordError: no image has this id.
         """
         self._set_excluded(id, fields.name(by), "", now, excluded=False)
+
+    def take_over(self, exclusions: Sequence[Excluded], *, actor: str, now: float | None = None) -> int:
+        """Take out images that were taken out elsewhere, by whom and when it was then; the audit log says who imported it.
+
+        Returns:
+            How many were not out yet.
+
+        Raises:
+            UnknownRecordError: no image has one of the ids; nothing is changed.
+        """
+        with self._db.writing() as connection:
+            at = self._db.clock(connection, now)
+            leaving = Leaving(connection, {one.image for one in exclusions})
+            lock_pairs(connection, leaving.pairs)
+            return sum(leaving.take_over(self._db, one, fields.name(actor), at) for one in exclusions)
 
     def _set_excluded(self, id: str, by: str, reason: str, now: float | None, *, excluded: bool) -> None:
         with self._db.writing() as connection:
@@ -143,7 +199,7 @@ class Images:
                 paths = {row.id: row.path for row in connection.execute(query)}
                 for id in ids:
                     if id not in paths:
-                        raise _no_image(id)
+                        raise no_image(id)
                 moved = [
                     {"image": id, "to": fields.text(paths_by_id[id], "a path", most=4096)}
                     for id in ids
@@ -160,74 +216,9 @@ class Images:
         return changed
 
 
-class Leaving:
-    """Images on their way out or back in, inside a transaction that may write answers too.
-
-    Locks go image → pair → log: this locks the images, the caller locks `pairs` with those it needs itself.
-
-    Attributes:
-        pairs: numbers of all pairs with these images.
-    """
-
-    def __init__(self, connection: Connection, ids: set[str]) -> None:
-        self._connection = connection
-        self._images: dict[str, Image] = {}
-        self.pairs: Sequence[int] = ()
-        if ids:
-            query = sa.select(images).where(images.c.id.in_([fields.text(id, "an image's id") for id in ids]))
-            locked = connection.execute(query.order_by(images.c.row).with_for_update(key_share=True))
-            self._images = {row["id"]: Image(**row) for row in locked.mappings()}
-            for id in ids:
-                if id not in self._images:
-                    raise _no_image(id)
-            self.pairs = (
-                connection.execute(sa.select(pairs.c.id).where(self._its(*self._images))).scalars().all()
-            )
-
-    def take_out(self, database: Database, ids: Sequence[str], by: str, reason: str, at: float) -> None:
-        """Exclude images that are not excluded yet; the audit log says by whom."""
-        for id in ids:
-            if not self._images[id].excluded:
-                values = {"excluded_at": at, "excluded_by": by, "excluded_reason": reason}
-                self._write(database, id, values, by, "exclude image", {"image": id, "reason": reason}, at)
-
-    def put_back(self, database: Database, id: str, by: str, at: float) -> None:
-        """Include an excluded image again."""
-        if self._images[id].excluded:
-            values = dict.fromkeys(("excluded_at", "excluded_by", "excluded_reason"))
-            self._write(database, id, values, by, "include image", {"image": id}, at)
-
-    def _write(
-        self,
-        database: Database,
-        id: str,
-        values: Mapping[str, Any],
-        by: str,
-        action: str,
-        detail: Mapping[str, Any],
-        at: float,
-    ) -> None:
-        connection = self._connection
-        connection.execute(sa.update(images).where(images.c.id == id).values(**values))
-        settle(connection, connection.execute(sa.select(pairs.c.id).where(self._its(id))).scalars().all())
-        append_audit(database, connection, at, by, action, detail)
-        self._images[id] = _image(connection, id)
-
-    def _its(self, *ids: str) -> sa.ColumnElement[bool]:
-        rows = [self._images[id].row for id in ids]
-        return sa.or_(pairs.c.first_row.in_(rows), pairs.c.second_row.in_(rows))
-
-
-def _image(connection: Connection, id: str) -> Image:
-    query = sa.select(images).where(images.c.id == fields.text(id, "an image's id"))
-    row = connection.execute(query).mappings().one_or_none()
-    if row is None:
-        raise _no_image(id)
-    return Image(**row)
-
-
-def _no_image(id: str) -> UnknownRecordError:
-    return UnknownRecordError(f"no image of this study has the id {id!r}")
+def _next_row(connection: Connection) -> int:
+    last = connection.execute(sa.select(sa.func.max(images.c.row))).scalar_one()
+    return 0 if last is None else int(last) + 1
 
 
 def _values(image: NewImage) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from steelyard.store.records import Leased
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
 __all__ = [
+    "ANSWERED",
     "AVAILABLE_COUNT",
     "CALL",
     "end_leases",
@@ -146,22 +147,24 @@ _ids: sa.BindParameter[int] = sa.bindparam("ids", expanding=True)
 _one = sa.literal(1)
 
 # Most open pairs have no answer of anybody, which is cheaper to see than that there is none of this annotator.
-_answered = sa.and_(
+ANSWERED = sa.and_(
     pairs.c.answers > 0,
     sa.select(_one)
     .where(comparisons.c.pair == pairs.c.id, comparisons.c.annotator == _who, COMPARISONS.counts)
     .exists(),
 )
+"""Whether the annotator has answered a pair."""
+
 _running = sa.and_(pair_leases.c.pair == pairs.c.id, pair_leases.c.expires > _at)
 _own = sa.select(_one).where(_running, pair_leases.c.annotator == _who)
 _others = sa.select(sa.func.count()).where(_running, pair_leases.c.annotator != _who).scalar_subquery()
 # Who answered holds no lease any more, so nobody is counted twice.
-_available = sa.and_(pairs.c.open, pairs.c.answers + _others < pairs.c.raters, ~_answered, ~_own.exists())
+_available = sa.and_(pairs.c.open, pairs.c.answers + _others < pairs.c.raters, ~ANSWERED, ~_own.exists())
 
 _HELD = (
     sa.select(pair_leases.c.pair, pair_leases.c.expires)
     .join(pairs, pairs.c.id == pair_leases.c.pair)
-    .where(pair_leases.c.annotator == _who, pair_leases.c.expires > _at, pairs.c.open, ~_answered)
+    .where(pair_leases.c.annotator == _who, pair_leases.c.expires > _at, pairs.c.open, ~ANSWERED)
     .order_by(pair_leases.c.handed_at, pair_leases.c.pair)
     .limit(_n)
 )

@@ -14,10 +14,10 @@ from steelyard.store import fields, leases
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
 from steelyard.store.errors import StoreError
-from steelyard.store.locks import DESCRIBED, hold_images, no_pair
+from steelyard.store.locks import DESCRIBED, hold_images, lock_pairs, no_pair
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import Leased, NewPair, PairColumns, StoredPair
-from steelyard.store.schema import comparisons, images, pairs
+from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
 __all__ = ["ANSWERS", "EXCLUDED", "Pairs", "put_pairs", "settle"]
 
@@ -158,6 +158,23 @@ class Pairs:
             values = {"who": annotator, "n": n, "at": at, "seconds": float(seconds), "flipped": flipped}
             return [Leased(**row) for row in connection.execute(leases.CALL, values).mappings()]
 
+    def gone(self, annotator: str) -> list[int]:
+        """Of the pairs that were handed to an annotator lately, those that are asked no more: an image of theirs was taken out.
+
+        Whoever holds such a pair may have it on the screen or waiting in a browser. An answer about it is kept all the same.
+        """
+        with self._db.reading() as connection:
+            return list(connection.execute(_GONE, {"annotator": annotator}).scalars())
+
+    def give_up(self, annotator: str, ids: Sequence[int], *, now: float | None = None) -> None:
+        """End somebody's leases of pairs that they cannot be asked about; others may be handed them."""
+        if ids:
+            with self._db.writing() as connection:
+                lock_pairs(connection, ids)
+                leases.end_leases(
+                    connection, [(id, annotator) for id in ids], self._db.clock(connection, now)
+                )
+
     def free_count(self, annotator: str, *, now: float | None = None) -> int:
         """How many pairs `lease` could hand to this annotator, those already held included."""
         with self._db.reading() as connection:
@@ -259,6 +276,21 @@ EXCLUDED = (
     .exists()
 )
 """Whether an image of a pair was taken out."""
+
+# By the index on annotator and expiry; a browser keeps fewer pairs than that.
+_lately = (
+    sa.select(pair_leases.c.pair)
+    .where(pair_leases.c.annotator == sa.bindparam("annotator", type_=sa.Text))
+    .order_by(pair_leases.c.expires.desc())
+    .limit(100)
+    .subquery()
+)
+_GONE = (
+    sa.select(pairs.c.id)
+    .join(_lately, _lately.c.pair == pairs.c.id)
+    .where(~pairs.c.open, EXCLUDED, ~leases.ANSWERED)
+    .order_by(pairs.c.id)
+)
 
 _SETTLE = (
     sa.update(pairs)

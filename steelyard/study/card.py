@@ -20,6 +20,7 @@ from steelyard.ranker.temper import Temper
 from steelyard.store.records import AnswerArrays
 from steelyard.study.domain import read_check
 from steelyard.study.grading import group_numbers, honest_scale
+from steelyard.study.wording import questions_asked, read_wordings
 from steelyard.trust import card as cards
 from steelyard.trust.left_out import left_out
 from steelyard.trust.limits import limits
@@ -74,7 +75,7 @@ def write_card(
     cards.save_card(
         folder,
         cards.Card(
-            study=study.config.name, round=round, made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            purpose=cards.PURPOSE.format(order=study.config.page.words.order), study=study.config.name, round=round, made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             data=data, answers=said, ranker=made, accuracy=accuracy,
             calibration=_calibration(posterior, answers, convex=ranker.kind == "convex", seed=study.config.seed),
             grades=grades, domain=domain, limits=limits(data, said, accuracy, grades, made),
@@ -88,7 +89,7 @@ def _data(study: Study, absent: Rows, excluded: Rows) -> cards.DataPart:
     total, used = len(catalog), len(catalog) - len(np.union1d(absent, excluded))
     known, names = study.known_grades(), study.grade_names
     counts = {
-        _short(names[g]) if g < len(names) else str(g): int((known == g).sum()) for g in np.unique(known[known >= 0])
+        names[g] if g < len(names) else str(g): int((known == g).sum()) for g in np.unique(known[known >= 0])
     }  # fmt: skip
     groups = None if catalog.groups is None else len(np.unique(group_numbers(catalog)))
     words = f"{total:,} images" + (
@@ -115,8 +116,16 @@ def _answers(study: Study, answers: AnswerArrays, metrics: Mapping[str, Any]) ->
         f"{learnt:,} of them. {equal:,} said that two images are equal, {unable:,} that they could not judge. "
         f"{random:,} were about pairs drawn at random."
     )
+    seen = set(answers.seq.tolist())
+    asked: dict[str, int] = {}
+    for one in questions_asked(
+        read_wordings(study.store), (row for row in study.store.answers.log() if row.seq in seen)
+    ):
+        asked[one.question] = asked.get(one.question, 0) + one.answers
+    if len(asked) > 1:
+        words += f" The question was worded in {len(asked)} ways; all answers count alike."
     return cards.AnswersPart(
-        words=words, question=study.config.page.question, count=count, learnt=learnt, pairs=pairs, people=len(names),
+        words=words, question=study.config.page.question, questions=asked, count=count, learnt=learnt, pairs=pairs, people=len(names),
         virtual=sum(name.startswith("virtual-") for name in names), equal=equal, cannot_judge=unable,
         repeats=int((answers.repeat > 0).sum()), random=random,
         first_at=float(answers.answered_at.min()) if count else None,
@@ -200,7 +209,7 @@ def _grades(
 ) -> cards.GradesPart:
     from steelyard.trust.grade_sets import sentence
 
-    names, known = [_short(name) for name in study.grade_names], study.known_grades()
+    names, known = list(study.grade_names), study.known_grades()
     known[gone] = -1
     rows = np.flatnonzero(known >= 0)
     if len(np.unique(known[rows])) < 2:
@@ -259,11 +268,6 @@ def _versions() -> dict[str, str | None]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and np.isfinite(value) else None
-
-
-def _short(name: str) -> str:
-    """A grade without its definition: “Mayo 1: mild redness” is Mayo 1."""
-    return name.partition(":")[0].strip() or name
 
 
 def _many(n: int, one: str, more: str = "") -> str:

@@ -137,7 +137,8 @@ def load_check(folder: Path, images: int) -> DomainCheck:
         return DomainCheck.nothing(images, _BEFORE)
     except _damage() as error:
         raise _unreadable(folder, error) from error
-    return DomainCheck.of(unlike, groups)
+    joined = max(0, images - len(unlike))  # after the model
+    return DomainCheck.of(np.append(unlike, np.full(joined, np.nan)), groups)
 
 
 def read_check(folder: Path, images: int) -> DomainCheck:

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
 from steelyard.config import ranker_from_saved
+from steelyard.config.grades import GradeList
 from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.loop.learn import teaching
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
 from steelyard.study.scores import score_table
+from steelyard.study.wording import catalog_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from steelyard.ranker.grades import GradeScale
     from steelyard.study.study import Study
 
-__all__ = ["grade_table", "group_numbers", "honest_scale", "study_scale"]
+__all__ = ["check_code", "grade_table", "group_numbers", "honest_scale", "known_grades", "study_scale"]
 
 
 def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows, method: str) -> GradeScale:
@@ -118,23 +120,48 @@ def honest_scale(
     )
 
 
+def known_grades(study: Study, upto: int | None = None) -> NDArray[np.int64]:
+    """See `Study.known_grades`."""
+    own = catalog_codes(study.catalog, study.grade_list)
+    grades = np.full(len(study.catalog), -1, dtype=np.int64) if own is None else own.astype(np.int64)
+    given = study.store.grades.arrays(upto)
+    for row in np.unique(given.row[given.row < len(grades)]):  # several people: the median, rounded down
+        grades[row] = int(np.median(given.grade[given.row == row]))
+    return grades
+
+
 def grade_table(
     catalog: Catalog,
     posterior: Posterior,
     scale: GradeScale,
-    names: tuple[str, ...],
+    grades: GradeList,
     known: NDArray[np.int64],
     left_out: Rows | None = None,
 ) -> pd.DataFrame:
-    """The columns of `score_table` plus `grade`, `grade_low`, `grade_high` (90%) and `known`."""
+    """The columns of `score_table` plus `grade`, `grade_low`, `grade_high` (90%) and `known`, by name.
+
+    `definition` is that of `grade`, where the study defines any.
+    """
     table = score_table(catalog, posterior, ordered=False, left_out=left_out)
     rows = np.arange(len(catalog))
     rows = rows if left_out is None else np.setdiff1d(rows, left_out)
-    grades, low, high, _ = scale.predict(posterior.mean[rows], np.sqrt(posterior.variance[rows]))
-    words = np.array(names, dtype=object)
-    table["grade"], table["grade_low"], table["grade_high"] = words[grades], words[low], words[high]
-    table["known"] = [words[g] if g >= 0 else None for g in known[rows]]
+    codes, low, high, _ = scale.predict(posterior.mean[rows], np.sqrt(posterior.variance[rows]))
+    names = np.array(grades.names, dtype=object)
+    table["grade"], table["grade_low"], table["grade_high"] = names[codes], names[low], names[high]
+    table["known"] = [names[g] if g >= 0 else None for g in known[rows]]
+    if any(grades.definitions):
+        table["definition"] = np.array(grades.definitions, dtype=object)[codes]
     return table.sort_values("rank", ignore_index=True)
+
+
+def check_code(grade: int, names: tuple[str, ...]) -> None:
+    """Refuse a grade that there is not.
+
+    Raises:
+        StudyError: names the grades there are.
+    """
+    if not 0 <= grade < len(names):
+        raise StudyError(f"grade {grade} is none of 0 … {len(names) - 1} ({', '.join(names)})")
 
 
 def group_numbers(catalog: Catalog) -> NDArray[np.int64]:

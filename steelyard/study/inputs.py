@@ -13,9 +13,13 @@ from steelyard.config import RankerConfig
 from steelyard.errors import ImageError
 from steelyard.images.cache import UnreadableImages
 from steelyard.images.catalog import Catalog
+from steelyard.images.presence import has_file
 from steelyard.progress import Progress
 
 __all__ = ["InputReader", "Inputs", "missing_files"]
+
+
+LOOKED_UP = 20_000  # images
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class InputReader:
     def __init__(self, catalog: Catalog, cache: Path) -> None:
         self._catalog, self._cache = catalog, cache
         self._kept: Inputs | None = None
+        self._config: RankerConfig | None = None
         self._looked: list[tuple[int, ...]] = []  # at the files of absent images, when they could not be read
 
     def read(self, config: RankerConfig, progress: Progress | None = None) -> Inputs:
@@ -48,10 +53,30 @@ class InputReader:
             ImageError: no image at all can be read.
             RankerError: features are needed and the catalog has none, or the other way round.
         """
-        if self._kept is None or self._looks(self._kept.absent) != self._looked:
+        kept = self._kept if config == self._config else None
+        if kept is None or self._looks(kept.absent) != self._looked:
             kept = _read(self._catalog, config, self._cache, progress)
-            self._kept, self._looked = kept, self._looks(kept.absent)
-        return self._kept
+            self._keep(config, kept)
+        return kept
+
+    def ready(self, config: RankerConfig) -> bool:
+        """Whether `read` has nothing to compute: it did so before, or all rows are in the cache.
+
+        Of very many images only the former is looked up; looking through the cache would take too long for whoever asks.
+        """
+        if config == self._config:
+            return True
+        if len(self._catalog) > LOOKED_UP:
+            return False
+        from steelyard.ranker.inputs import kept_inputs
+
+        rows = kept_inputs(self._catalog, config, self._cache)
+        if rows is not None:
+            self._keep(config, Inputs(rows, np.empty(0, dtype=np.int64)))
+        return rows is not None
+
+    def _keep(self, config: RankerConfig, inputs: Inputs) -> None:
+        self._config, self._kept, self._looked = config, inputs, self._looks(inputs.absent)
 
     def _looks(self, rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
         return [_look(self._catalog.raw_path(int(row))) for row in rows]
@@ -61,8 +86,7 @@ def missing_files(catalog: Catalog, rows: NDArray[np.int64]) -> NDArray[np.int64
     """Those of the rows whose file is gone or empty; one look at each, nothing is read."""
     if catalog.kind != "files":
         return rows[:0]
-    gone = [row for row in rows.tolist() if _look(catalog.raw_path(row))[:1] in ((), (0,))]
-    return np.array(gone, dtype=np.int64)
+    return np.array([row for row in rows.tolist() if not has_file(catalog, row)], dtype=np.int64)
 
 
 def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progress | None) -> Inputs:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
-from steelyard.errors import ImageError, RankerError, StudyError
+from steelyard.errors import ImageError, RankerError, StudyError, command
 from steelyard.images.catalog import Catalog
 from steelyard.loop.chance import Purpose
 from steelyard.progress import Progress
@@ -53,6 +53,7 @@ class Knowledge:
 
     def scores(self, progress: Progress | None = None) -> pd.DataFrame:
         """Of the study's images."""
+        self._study.follow()
         posterior, absent = self._scored(progress)
         table = score_table(self._study.catalog, posterior, left_out=self._out(absent))
         return self._with_domain(table, absent)
@@ -70,13 +71,14 @@ class Knowledge:
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
         """Where a picture falls among the study's images, and whether it is one of their kind."""
+        self._study.follow()
         made, ranker = self._newest_ranker()
         inputs = read_inputs(rgb[None], ranker.config)
         posterior, check = ranker.posterior(inputs), measure(self._study.folder / made.path, inputs)
         unlike, off = check.at(0)
         score = float(posterior.mean[0])
         model, newest = self._usable()
-        others = np.delete(newest.mean, self._out(load_absent(self._study.folder / model.path)))
+        others = np.delete(newest.mean, self._out(self._absent(model)))
         return {
             "score": score,
             "uncertainty": float(np.sqrt(posterior.variance[0])),
@@ -89,9 +91,10 @@ class Knowledge:
     def grades(self, method: str) -> pd.DataFrame:
         """Scores turned into grades."""
         study = self._study
+        study.follow()
         posterior, absent = self._scored()
         table = grade_table(
-            study.catalog, posterior, self.grade_scale(method), study.grade_names, study.known_grades(), self._out(absent)
+            study.catalog, posterior, self.grade_scale(method), study.grade_list, study.known_grades(), self._out(absent)
         )  # fmt: skip
         return self._with_domain(table, absent)
 
@@ -103,7 +106,10 @@ class Knowledge:
     def suggest_grading(self, n: int) -> list[str]:
         """Images whose grade would help most."""
         study, state = self._study, self._belief.refresh().state
-        free = np.setdiff1d(np.flatnonzero(study.known_grades() < 0), self._out(self._belief.absent))
+        known = study.known_grades()[
+            : state.taken.size
+        ]  # images that join this very moment are for the next look
+        free = np.setdiff1d(np.flatnonzero(known < 0), self._out(self._belief.absent))
         if state.posterior is None:
             chosen = study.chance.rng(Purpose.GRADING).permutation(free)[:n]
         else:
@@ -115,11 +121,12 @@ class Knowledge:
     def accuracy(self) -> AccuracyEstimate:
         """How many unseen pairs are ordered right, and whether to stop."""
         study = self._study
+        study.follow()
         models, answers = study.store.models.all(), study.store.answers.arrays()
         found = NOTHING
         if models:
             model, posterior = self._usable()
-            left_out = self._out(load_absent(study.folder / model.path))
+            left_out = self._out(self._absent(model))
             counted = answers_about(answers, left_out)
             predictions = load_predictions(study.folder / model.path)
             if predictions is None:  # of a model of 0.1: by the answers that were there when it was made
@@ -157,10 +164,19 @@ class Knowledge:
         return [str(self._study.catalog.paths[row]) for row in self._out(self.absent())]
 
     def absent(self) -> Rows:
-        """Rows that the newest model could not read; before there is one, none."""
+        """Rows that the newest model knows nothing of; before there is one, none."""
+        if self._study.store.models.newest() is None:
+            return self._belief.absent
+        return self._absent(self._usable()[0])
+
+    def unreadable(self) -> Rows:
+        """Those of them that could not be read, not those that joined later."""
         if self._study.store.models.newest() is None:
             return self._belief.absent
         return load_absent(self._study.folder / self._usable()[0].path)
+
+    def _absent(self, model: Model) -> Rows:
+        return load_absent(self._study.folder / model.path, images=len(self._study.catalog))
 
     def _out(self, absent: Rows) -> Rows:
         return np.union1d(absent, self._study.store.images.excluded_rows()).astype(np.int64)
@@ -168,7 +184,7 @@ class Knowledge:
     def _scored(self, progress: Progress | None = None) -> tuple[Posterior, Rows]:
         """The newest model's scores and the rows it has none for; images that can be read again are scored now."""
         model, posterior = self._usable()
-        absent = load_absent(self._study.folder / model.path)
+        absent = self._absent(model)
         if not any(self._readable(int(row)) for row in absent):
             return posterior, absent
         seen = self._study.seen(progress)
@@ -176,7 +192,7 @@ class Knowledge:
 
     def _readable(self, row: int) -> bool:
         try:
-            self._study.catalog.read(row)
+            self._study.catalog.read_small(row, 1)
         except ImageError:
             return False
         return True
@@ -184,21 +200,23 @@ class Knowledge:
     def _usable(self) -> tuple[Model, Posterior]:
         """The newest model that can be read, as the belief has it or from its folder."""
         newest, belief = self._newest(), self._belief
-        if belief.announced == newest.id and belief.model is not None and belief.start is not None:
-            return belief.model, belief.start
-        return usable_model(self._study.folder, self._study.store)
+        model, start = belief.model, belief.start
+        images = len(self._study.catalog)
+        if belief.announced == newest.id and model and start is not None and len(start) == images:
+            return model, start
+        return usable_model(self._study.folder, self._study.store, images=images)
 
     def _newest(self) -> Model:
         newest = self._study.store.models.newest()
         if newest is None:
-            raise StudyError(f"there is no model yet; train one with: steelyard train {self._study.folder}")
+            raise StudyError(f"there is no model yet; train one with: {command('train', self._study.folder)}")
         return newest
 
     def _with_domain(self, table: pd.DataFrame, absent: Rows) -> pd.DataFrame:
         """How unlike the others each of the study's images is; those that can be read again are measured now."""
         study, folder = self._study, self._study.folder / self._usable()[0].path
         check = read_check(folder, len(study.catalog))
-        again = np.setdiff1d(load_absent(folder), absent)
+        again = np.setdiff1d(load_absent(folder, images=len(study.catalog)), absent)
         if len(again):
             now = measure(folder, study.seen().rows[again])
             check.unlike_N[again], check.off_N[again] = now.unlike_N, now.off_N

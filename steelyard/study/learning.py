@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard import __version__
 from steelyard.arrays import Rows
-from steelyard.errors import RankerError, StudyError
+from steelyard.errors import RankerError, StudyError, command
 from steelyard.loop.chance import Purpose
 from steelyard.loop.learn import fit, starting_point, teaching
 from steelyard.progress import Progress
@@ -57,6 +57,7 @@ class TrainedModel:
     """What `fit` made.
 
     Attributes:
+        id: its number, as in “model 3” everywhere.
         round: the turn of the loop.
         folder: where it lies.
         answers: how many it learnt from.
@@ -65,6 +66,7 @@ class TrainedModel:
         note: one sentence about them where that has changed since the model before, without names; else "".
     """
 
+    id: int
     round: int
     folder: Path
     answers: int
@@ -113,7 +115,7 @@ def learn_alone(study: Study, progress: Progress | None) -> TrainedModel:
     except LeaseLost:
         raise StudyError(
             "another trainer took over, because this one gave no sign of life; see which model is newest with: "
-            f"steelyard status {study.folder}"
+            f"{command('status', study.folder)}"
         ) from None
 
 
@@ -188,7 +190,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             number, "", study.catalog.fingerprint(), answers.last_seq, grades_seq, metrics,
             config.with_changes(store="").to_dict(),  # the address of the database may hold a password
         )  # fmt: skip
-        folder = publish(study.folder, working, new, store, lease)
+        folder, id = publish(study.folder, working, new, store, lease)
     except LeaseLost:
         shutil.rmtree(working, ignore_errors=True)  # ours alone: whoever took over trains under another name
         raise
@@ -200,7 +202,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     unreadable = tuple(
         reason for row, reason in zip(seen.absent, seen.reasons, strict=True) if row not in excluded
     )
-    return TrainedModel(number, folder, count, metrics, unreadable, note)
+    return TrainedModel(id, number, folder, count, metrics, unreadable, note)
 
 
 def _resumed(fit_in: Callable[[Path], Ranker], working: Path) -> Ranker:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from steelyard.errors import SteelyardError, StudyError
-from steelyard.progress import Progress
+from steelyard.progress import Pace, Progress, how_far
 from steelyard.store.store import Store
 
 __all__ = ["LeaseLost", "TrainerLease"]
@@ -46,6 +46,7 @@ class TrainerLease:
         self._lost = threading.Event()
         self._log: deque[str] = deque(maxlen=200)
         self._last_text = ""
+        self._pace = Pace()
         self._state: dict[str, Any] = {}
 
     def claim(self) -> bool:
@@ -74,8 +75,16 @@ class TrainerLease:
     @contextmanager
     def working(self, stage: str) -> Iterator[None]:
         """Keep the lease alive, and give it back at the end with a last word on how it went."""
-        self._state = {"stage": stage, "done": 0, "total": 0, "text": "", "started": time.time()}
+        self._state = {
+            "stage": stage,
+            "done": 0,
+            "total": 0,
+            "text": "",
+            "left": None,
+            "started": time.time(),
+        }
         self._log.clear()
+        self._last_text = ""
         over = threading.Event()
         beat = threading.Thread(target=self._beat, args=(over,), name="heartbeat", daemon=True)
         beat.start()
@@ -117,10 +126,15 @@ class TrainerLease:
         """
         if self._lost.is_set():
             raise LeaseLost
-        self._state = {**self._state, "done": int(done), "total": int(total), "text": text}
+        if (stage := text.split(":")[0]) != self._last_text.split(":")[0]:
+            self._pace = Pace()
         if text != self._last_text:
             self._last_text = text
-            self.say(text)
+            self.say(how_far(done, total, text) if text != stage else text)
+        self._pace.reached(done, total)
+        self._state = {
+            **self._state, "done": int(done), "total": int(total), "text": text, "left": self._pace.left,
+        }  # fmt: skip
 
     def say(self, text: str) -> None:
         """A line for the log on the page."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from steelyard.config import StudyConfig, ask_preset, ranker_preset
-from steelyard.errors import ConfigError, StudyError
+from steelyard.errors import CatalogError, ConfigError, StudyError, command, why_not
 from steelyard.images.catalog import Catalog
 from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
 from steelyard.store.records import NewImage
 from steelyard.store.store import Store
+from steelyard.study.images import complete_catalog
+from steelyard.study.wording import check_grades, check_new_grades, note_wording
 
-__all__ = ["current_config", "make_files", "open_files", "store_url", "study_config"]
+__all__ = ["check_place", "make_files", "open_files", "store_url", "study_config"]
 
 log = logging.getLogger("steelyard")
 
@@ -25,32 +30,59 @@ def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
     return start.with_changes(**changes)
 
 
+def check_place(place: Path) -> None:
+    """Refuse a folder in which no study can be made, before anything is read for it.
+
+    Raises:
+        StudyError: it holds a study already, is a file or below one, or may not be written.
+    """
+    cannot = f"cannot make a study in {place}"
+    try:
+        if (place / "study.toml").exists():
+            raise StudyError(f"{place} is a study already; open it, or choose another folder")
+    except OSError as error:
+        raise StudyError(f"{cannot}: {why_not(error)}") from None
+    there = next(one for one in (place, *place.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise StudyError(f"{cannot}: {there} is a file, not a folder; choose another path")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StudyError(
+            f"{cannot}: {there} may not be written by you; choose another folder, or change whose it is"
+        )
+
+
 def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: Progress | None) -> Store:
     """Write a new study.
 
     Raises:
-        StudyError: the folder holds a study already, or there are fewer than two images.
+        StudyError: the folder holds a study already or cannot be written, or there are fewer than two images.
+        ConfigError: nobody can grade by its grades.
     """
-    if (place / "study.toml").exists():
-        raise StudyError(f"{place} is a study already; open it, or choose another folder")
+    check_place(place)
     if len(catalog) < 2:
         raise StudyError(f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more")
-    if not place.exists():
-        place.mkdir(parents=True, mode=0o777 & ~read_umask())
-    catalog.save(place / "catalog.arrow")
-    if not settings.store:
-        make_private(place / "study.db")
-    store = Store.open(store_url(place, settings))
+    check_new_grades(settings, catalog)
+    ours = not place.exists()
     try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o777 & ~read_umask())
+    except OSError as error:
+        raise StudyError(f"cannot make a study in {place}: {why_not(error)}") from None
+    with ExitStack() as undo:
+        if ours:
+            undo.callback(shutil.rmtree, place, ignore_errors=True)
+        catalog.save(place / "catalog.arrow")
+        if not settings.store:
+            make_private(place / "study.db")
+        store = Store.open(store_url(place, settings))
+        undo.callback(store.close)
         _register(store, catalog, progress)
+        note_wording(store, settings, catalog)
         # Written last: a folder with a study.toml is a whole study, whenever the power went.
         settings.save(place / "study.toml")
         for name in ("models", "cache"):
             (place / name).mkdir(exist_ok=True)
         keep_private(place, new=True)
-    except BaseException:
-        store.close()
-        raise
+        undo.pop_all()
     return store
 
 
@@ -58,19 +90,34 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
     """Open the files of a study, migrating its database if it is an older one.
 
     Raises:
-        StudyError: there is no study in that folder, or not the whole of it.
+        StudyError: there is no study in that folder, or not the whole of it; or its list of grades was changed so that grades
+            mean something else.
     """
     keep_private(place)
     if not (place / "study.toml").exists():
         raise StudyError(
-            f"{place} is not a study (no study.toml); make one with: steelyard init {place} --images DIR"
+            f"{place} is not a study (no study.toml); make one with: {command('init', place, '--images', 'DIR')}"
         )
     config = _load(place / "study.toml")
     if not (place / "catalog.arrow").exists():
         raise StudyError(
-            f"{place / 'catalog.arrow'} is missing; restore a backup with: steelyard restore FILE {place} --replace"
+            f"{place / 'catalog.arrow'} is missing; restore a backup with: {command('restore', 'FILE', place, '--replace')}"
         )
-    return config, Catalog.open(place / "catalog.arrow"), Store.open(store_url(place, config), create=False)
+    catalog = Catalog.open(place / "catalog.arrow")
+    store = Store.open(store_url(place, config), create=False)
+    try:
+        check_grades(store, config, catalog, str(place / "study.toml"))
+    except BaseException:
+        store.close()
+        raise
+    try:
+        return config, complete_catalog(place, catalog, store), store
+    except (
+        CatalogError,
+        StudyError,
+    ) as error:  # a folder that cannot be written: what joined last has to wait
+        log.warning("%s; images that were being added are not used", error)
+        return config, catalog, store
 
 
 def _load(path: Path) -> StudyConfig:
@@ -81,14 +128,6 @@ def _load(path: Path) -> StudyConfig:
         config = StudyConfig.load(path, any_strategy=True)  # fails again if it was about anything else
         log.warning("%s; until then no pairs can be chosen", error)
         return config
-
-
-def current_config(folder: Path) -> StudyConfig:
-    """What `study.toml` says now, for processes that go on while the page changes it.
-
-    A strategy that is not installed here was told at opening; fits need none, and whoever chooses pairs hears of it.
-    """
-    return StudyConfig.load(folder / "study.toml", any_strategy=True)
 
 
 def store_url(folder: Path, config: StudyConfig) -> str:

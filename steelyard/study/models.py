@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.config import ranker_from_saved
-from steelyard.errors import StudyError
+from steelyard.errors import StudyError, command
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
@@ -18,6 +18,8 @@ from steelyard.store.store import Store
 from steelyard.trust.evidence import Predictions
 
 __all__ = [
+    "images_of",
+    "joined_since",
     "learnt_reserved",
     "load_absent",
     "load_posterior",
@@ -73,9 +75,7 @@ def load_predictions(folder: Path) -> Predictions | None:
     except FileNotFoundError:
         return None
     except (OSError, SafetensorError, KeyError) as error:
-        raise StudyError(
-            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
-        ) from error
+        raise _unreadable(folder, error) from error
 
 
 def learnt_reserved(model: Model) -> bool:
@@ -83,24 +83,56 @@ def learnt_reserved(model: Model) -> bool:
     return ranker_from_saved(model.config.get("ranker", {})).kind == "convex"
 
 
-def load_absent(folder: Path) -> NDArray[np.int64]:
-    """Rows of images that could not be read when the model in this folder was made.
+def load_absent(folder: Path, *, images: int = 0) -> NDArray[np.int64]:
+    """Rows that the model in this folder says nothing of: images that could not be read, or that joined later.
+
+    Args:
+        folder: of the model.
+        images: of the study now; by default those that there were when the model was made.
 
     Raises:
         StudyError: the file is damaged.
     """
+    joined = np.arange(images_of(folder), images, dtype=np.int64) if images else np.empty(0, dtype=np.int64)
     try:
-        return np.asarray(np.load(folder / "absent.npy", allow_pickle=False), dtype=np.int64).reshape(-1)
+        unread = np.asarray(np.load(folder / "absent.npy", allow_pickle=False), dtype=np.int64).reshape(-1)
+        return np.concatenate([unread, joined])
     except FileNotFoundError:  # the usual case, and every model of 0.1
-        return np.empty(0, dtype=np.int64)
+        return joined
     except (OSError, ValueError, EOFError) as error:
-        raise StudyError(
-            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
-        ) from error
+        raise _unreadable(folder, error) from error
 
 
-def usable_model(folder: Path, store: Store) -> tuple[Model, Posterior]:
+def images_of(folder: Path) -> int:
+    """How many images the model in this folder was made for.
+
+    Raises:
+        StudyError: files are missing or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / "posterior.safetensors", framework="numpy") as file:
+            return int(file.get_slice("offset").get_shape()[0])
+    except (OSError, SafetensorError, IndexError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def joined_since(folder: Path, images: int) -> int:
+    """How many of a study's images joined after the model in this folder; none where it is damaged, which others say."""
+    try:
+        return max(0, images - images_of(folder))
+    except StudyError:
+        return 0
+
+
+def usable_model(folder: Path, store: Store, *, images: int = 0) -> tuple[Model, Posterior]:
     """The newest model whose posterior can be read; a warning says which ones cannot.
+
+    Args:
+        folder: of the study.
+        store: of the study.
+        images: of the study now; those that joined after the model have empty rows, which `load_absent` names.
 
     Raises:
         StudyError: none can, or there is none.
@@ -109,12 +141,30 @@ def usable_model(folder: Path, store: Store) -> tuple[Model, Posterior]:
     for model in reversed(store.models.all()):
         try:
             load_absent(folder / model.path)
-            return model, load_posterior(folder / model.path)
+            return model, _with_more(load_posterior(folder / model.path), images)
         except StudyError as error:
             if first is None:
                 log.warning("%s – the model before it is used until then; see: steelyard check", error)
             first = first or error
-    raise first or StudyError(f"there is no model yet; train one with: steelyard train {folder}")
+    raise first or StudyError(f"there is no model yet; train one with: {command('train', folder)}")
+
+
+def _with_more(posterior: Posterior, images: int) -> Posterior:
+    """The same posterior with an empty row for each image that joined later."""
+    more = images - len(posterior)
+    if more <= 0:
+        return posterior
+    rows = posterior.features_N_D
+    return Posterior(
+        np.append(posterior.offset_N, np.zeros(more)),
+        np.concatenate([rows, np.zeros((more, rows.shape[1]), dtype=rows.dtype)]),
+        posterior.weights_D, posterior.covariance_D_D, kind=posterior.kind, tau=posterior.tau, share=posterior.share,
+        temper=posterior.temper,
+    )  # fmt: skip
+
+
+def _unreadable(folder: Path, error: Exception) -> StudyError:
+    return StudyError(f"the model in {folder} cannot be read ({error}); train again with: steelyard train")
 
 
 def load_posterior(folder: Path) -> Posterior:
@@ -134,7 +184,5 @@ def load_posterior(folder: Path) -> Posterior:
             temper = Temper(*arrays["temper"].tolist()) if "temper" in arrays else None  # 0.1 had neither
         rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
-        raise StudyError(
-            f"the model in {folder} cannot be read ({error}); train again with: steelyard train"
-        ) from error
+        raise _unreadable(folder, error) from error
     return Posterior(offset, rows, weights, covariance, kind=kind, tau=tau, share=share, temper=temper)

@@ -46,7 +46,9 @@ def working_folder(study: Path, fingerprint: str) -> Path:
     return mine
 
 
-def publish(study: Path, working: Path, model: NewModel, store: Store, lease: TrainerLease) -> Path:
+def publish(
+    study: Path, working: Path, model: NewModel, store: Store, lease: TrainerLease
+) -> tuple[Path, int]:
     """Give a trained model its name and announce it.
 
     Args:
@@ -57,7 +59,7 @@ def publish(study: Path, working: Path, model: NewModel, store: Store, lease: Tr
         lease: the lease it was trained under.
 
     Returns:
-        Its folder.
+        Its folder and its number, by which people know it.
 
     Raises:
         LeaseLost: somebody else trains now; nothing was announced, no other model was touched.
@@ -68,11 +70,13 @@ def publish(study: Path, working: Path, model: NewModel, store: Store, lease: Tr
     working.rename(folder)
     sync_folder(folder.parent)
     try:
-        store.models.add(replace(model, path=folder.relative_to(study).as_posix()), trainer=lease.owner)
+        number = store.models.add(
+            replace(model, path=folder.relative_to(study).as_posix()), trainer=lease.owner
+        )
     except ConflictError:  # lost in this very moment; nobody knows this folder but us
         shutil.rmtree(folder, ignore_errors=True)
         raise LeaseLost from None
-    return folder
+    return folder, number
 
 
 def sweep(study: Path, keep: Path, store: Store, lease: TrainerLease) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from steelyard.acquire.choice import Choice
 from steelyard.arrays import Pairs, Rows
 from steelyard.errors import StudyError
+from steelyard.images.presence import say_where
 from steelyard.loop.choose import Features, next_pairs
 from steelyard.loop.state import State
 from steelyard.progress import Progress
@@ -55,13 +56,15 @@ class Questions:
         return self._new(many, strategy)
 
     def draft_for_page(self, missing: int) -> list[NewPair] | None:
-        """Pairs for people who wait, without features; None where the trainer is about to bring better ones."""
+        """Pairs for people who wait; None where features are missing and the trainer is about to bring better ones."""
         store, policy, state = self._study.store, self._study.policy, self._belief.refresh().state
         many = policy.how_many(missing, asked=state.asked, model=_model(state))
         if many > missing:
             left = policy.left(answered=store.answers.count(), up=store.pairs.open_count())
             many = max(missing, min(many, left))
-        many, strategy = policy.without_features(many, model=_model(state), up=store.pairs.open_count)
+        many, strategy = policy.for_page(
+            many, model=_model(state), described=lambda: self._study.described, up=store.pairs.open_count
+        )
         return self._new(many, strategy) if many else None
 
     def draft_for_trainer(self, progress: Progress | None = None) -> list[NewPair]:
@@ -103,8 +106,7 @@ class Questions:
         gone = missing_files(catalog, np.arange(len(catalog)))
         if len(gone) == len(catalog):
             raise StudyError(
-                f"not one of the {len(catalog)} images is where it was; is the folder mounted? "
-                "If it has moved: steelyard relocate"
+                f"not one of the {len(catalog)} images is where it was; is the folder mounted? If not, {say_where(study.folder)}"
             )
         return choose(np.union1d(left_out, gone).astype(np.int64))
 

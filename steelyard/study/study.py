@@ -1,13 +1,4 @@
-"""A study: ask, tell, fit, score. Ties images, store, ranker and acquisition together.
-
-A study is a folder:
-
-    study.toml            configuration
-    catalog.arrow         what is compared
-    study.db              what people answered (unless `store` names a PostgreSQL database)
-    models/round-000-…/   what was learnt, as safetensors and JSON
-    cache/                pixels and features, computed once
-"""
+"""A study: ask, tell, fit, score. Ties images, store, ranker and acquisition together; docs/architecture.md lists its files."""
 
 from __future__ import annotations
 
@@ -27,17 +18,22 @@ from steelyard.progress import Progress
 from steelyard.store.records import NewComparison, NewGrade, NewPair, Recorded, new_id
 from steelyard.store.store import Store
 from steelyard.study.belief import Belief
+from steelyard.study.grading import check_code, known_grades
+from steelyard.study.images import Added, CatalogWatch, add_images, relocate
 from steelyard.study.inputs import InputReader, Inputs
 from steelyard.study.knowledge import Knowledge
 from steelyard.study.learning import TrainedModel, learn, learn_alone
 from steelyard.study.making import make_files, open_files, study_config
 from steelyard.study.questions import Questions
+from steelyard.study.simulating import simulate
 from steelyard.study.status import describe
+from steelyard.study.wording import show_wording, study_grades
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from steelyard.annotators import VirtualAnnotator
+    from steelyard.config.grades import GradeList
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
     from steelyard.study.lease import TrainerLease
@@ -59,12 +55,16 @@ class Study:
         questions: chooses pairs without putting them up.
     """
 
-    def __init__(self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store) -> None:
+    def __init__(
+        self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store, watch: CatalogWatch | None = None
+    ) -> None:  # fmt: skip
         self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
-        self._belief = Belief(folder, store, len(catalog))
+        self._watch = watch or CatalogWatch(folder)
+        self._belief = Belief(self)
         self.questions = Questions(self, self._belief)
         self._knowledge = Knowledge(self, self._belief)
         self._reader = InputReader(catalog, folder / "cache")
+        self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
 
     # ------------------------------------------------------------------ make, open, close
 
@@ -106,7 +106,10 @@ class Study:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
-        return cls(place, *open_files(place))
+        watch = CatalogWatch(
+            place
+        )  # looks before the file is opened, so that nothing happens in between unseen
+        return cls(place, *open_files(place), watch)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -124,19 +127,37 @@ class Study:
         Returns:
             Paths of images that were not found.
         """
-        if self.catalog.kind == "files":
-            found, _, missing = self.catalog.relocate(Path(root))
-        else:
-            found = self.catalog.with_root(root)
-            paths = found.paths.tolist() if found.kind == "features" else []
-            missing = tuple(path for path in paths if not (Path(root) / path).is_file())
-        found.save(self.folder / "catalog.arrow")
-        self.store.images.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
-        self.config = self.config.with_changes(images={"root": str(Path(root).resolve())})
-        self.config.save(self.folder / "study.toml")
-        self.catalog = found
-        self._reader = InputReader(found, self.folder / "cache")
-        return list(missing)
+        return relocate(self, root)
+
+    def add(
+        self, images: Catalog | str | Path, *, labels: str | Path | None = None, layout: str | None = None,
+        by: str | None = None, progress: Progress | None = None,
+    ) -> Added:  # fmt: skip
+        """New images join the study: they get the next rows, and whoever has the study open takes them in by itself.
+
+        Content decides what is new, so adding a folder again adds what came into it since.
+
+        Args:
+            images: a folder, or a catalog of files.
+            labels: CSV with `image` (below the folder) and, optionally, `grade` and `group`.
+            layout: how the folder is read; None takes the study's own.
+            by: who adds them, for the audit log; None is the user of this machine.
+            progress: told how far it is.
+
+        Raises:
+            StudyError, CatalogError: the study is not one of image files, or the folder is not as the layout says.
+        """
+        return add_images(self, images, labels=labels, layout=layout, by=by, progress=progress)
+
+    def follow(self) -> bool:
+        """Take in what became of the images – others joined, or all moved; whether anything did. Asking costs next to nothing."""
+        return self._watch.follow(self, self._use)
+
+    def _use(self, catalog: Catalog) -> None:
+        if catalog.root is not None and catalog.root != self.catalog.root:
+            # Whoever writes study.toml next must not move the images back.
+            self.config = self.config.with_changes(images={"root": str(catalog.root)})
+        self.catalog, self._reader = catalog, InputReader(catalog, self.folder / "cache")
 
     @property
     def policy(self) -> Policy:
@@ -163,10 +184,11 @@ class Study:
         Returns:
             Pairs with their sides decided; fewer than n only when nothing is left to ask.
         """
-        pairs = self._lease(n, annotator)
+        show_wording(self)
+        pairs = self.lease(n, annotator)
         if len(pairs) < n:
             self._put_up(self.questions.draft_for_person(n - len(pairs), strategy=strategy))
-            pairs = self._lease(n, annotator)
+            pairs = self.lease(n, annotator)
         return pairs
 
     def tell(
@@ -228,9 +250,8 @@ class Study:
         Raises:
             StudyError: there is no such grade.
         """
-        names = self.grade_names
-        if not 0 <= grade < len(names):
-            raise StudyError(f"grade {grade} is none of 0 … {len(names) - 1} ({', '.join(names)})")
+        check_code(grade, self.grade_names)
+        show_wording(self)
         return self.store.grades.add(NewGrade(image, annotator, int(grade), id=id or new_id(), **times))
 
     def propose(
@@ -254,30 +275,11 @@ class Study:
         ]
 
     def simulate(self, annotator: VirtualAnnotator, n: int | None = None, *, name: str = "virtual") -> int:
-        """Let a virtual annotator answer the pairs that are up, for trials without people.
+        """Let a virtual annotator answer the pairs that are up, n at most, for trials without people; gives how many it answered."""
+        return simulate(self, annotator, n, name)
 
-        Args:
-            annotator: who knows the truth about every image of the catalog.
-            n: answers at most; None answers everything that is up.
-            name: under which the answers are recorded.
-
-        Returns:
-            Answers given.
-        """
-        given = 0
-        while n is None or given < n:
-            pairs = self._lease(200 if n is None else min(200, n - given), name)
-            if not pairs:
-                break
-            rows = [self.catalog.rows_of([pair.left, pair.right]) for pair in pairs]
-            rng = self.chance.rng(Purpose.ANSWERS, self.store.answers.last_seq())
-            for pair, label in zip(pairs, annotator.answer(rows, rng).tolist(), strict=True):
-                answer = Answer.CANNOT_JUDGE if np.isnan(label) else Answer.from_label(label)
-                self.tell(pair, answer, annotator=name, source="virtual")
-            given += len(pairs)
-        return given
-
-    def _lease(self, n: int, annotator: str) -> list[Pair]:
+    def lease(self, n: int, annotator: str) -> list[Pair]:
+        """Pairs that are up, handed to one annotator."""
         rng = self.chance.rng(Purpose.SIDES, self.store.answers.last_seq())
         leased = self.store.pairs.lease(annotator, n, seconds=self.config.ask.lease_seconds, rng=rng)
         return [pair.shown() for pair in leased]
@@ -298,15 +300,17 @@ class Study:
         return learn(self, lease, progress or lease.progress) if lease else learn_alone(self, progress)
 
     def inputs(self, progress: Progress | None = None) -> NDArray[Any]:
-        """What the ranker sees of each image: features (N, D), activations (N, H, W, C), or pixels (N, H, W, 3).
-
-        Rows of images that cannot be read are zero; nothing is learnt from them.
-        """
+        """What the ranker sees of each image, as `Inputs.rows`."""
         return self.seen(progress).rows
 
     def seen(self, progress: Progress | None = None) -> Inputs:
-        """What the ranker sees, and which images could not be read."""
+        """What the ranker sees, and which images could not be read; computed once, then taken from the cache."""
         return self._reader.read(self.config.ranker, progress)
+
+    @property
+    def described(self) -> bool:
+        """Whether `seen` has nothing to compute any more, as far as this process knows."""
+        return self._reader.ready(self.config.ranker)
 
     # ------------------------------------------------------------------ what is known
 
@@ -316,22 +320,21 @@ class Study:
         return self._belief.refresh().state.posterior
 
     @property
+    def grade_list(self) -> GradeList:
+        """The grades in order, with their definitions."""
+        return study_grades(self.config, self.catalog)
+
+    @property
     def grade_names(self) -> tuple[str, ...]:
         """Names of the grades, in order."""
-        return tuple(self.config.page.grades) or tuple(self.catalog.grade_names)
+        return self.grade_list.names
 
     def known_grades(self, upto: int | None = None) -> NDArray[np.int64]:
         """A grade code for each image, −1 where none is known, now or as of number `upto` of the log; people go before the catalog."""
-        grades = np.full(len(self.catalog), -1, dtype=np.int64)
-        if self.catalog.grades is not None:
-            grades[:] = self.catalog.grades
-        given = self.store.grades.arrays(upto)
-        for row in np.unique(given.row):  # several people: the median, rounded down
-            grades[row] = int(np.median(given.grade[given.row == row]))
-        return grades
+        return known_grades(self, upto)
 
     def score(self, folder: str | Path | None = None, *, progress: Progress | None = None) -> pd.DataFrame:
-        """Severity of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = most severe).
+        """Score of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = the highest).
 
         `unlike` is the share of the study's images that are more typical, `off_domain` whether that flags it. Images that are excluded or could not be read are left out; `left_out` tells which.
 
@@ -390,7 +393,7 @@ class Study:
 
     def unreadable(self) -> NDArray[np.int64]:
         """Rows of images that could not be read when the newest model was made."""
-        return self._knowledge.absent()
+        return self._knowledge.unreadable()
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score: excluded, or not readable when the newest model was made."""

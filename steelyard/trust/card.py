@@ -17,6 +17,7 @@ from steelyard.files import write_atomically
 
 __all__ = [
     "CARD",
+    "PURPOSE",
     "AccuracyPart",
     "AnswersPart",
     "CalibrationPart",
@@ -32,8 +33,8 @@ __all__ = [
 CARD = "card.json"
 
 PURPOSE = (
-    "Puts the images of one study in order of severity and gives each a score with its uncertainty, for research: which image "
-    "is worse, how images are spread, which ones a person should look at."
+    "Puts the images of one study in order, {order}, and gives each a score with its uncertainty, for research: how images "
+    "compare, how they are spread, which ones a person should look at."
 )
 NOT_FOR = (
     "Not a medical device. It is not for diagnosis, for triage, for deciding about the treatment of a person, or for images of "
@@ -61,10 +62,15 @@ class DataPart(_Part):
 
 
 class AnswersPart(_Part):
-    """What people said, of what the model learnt from or was measured by. Times are UTC, seconds since 1970."""
+    """What people said, of what the model learnt from or was measured by. Times are UTC, seconds since 1970.
+
+    `question` is the newest wording, `questions` how many answers were given to each; "" is a wording that was not noted, or
+    that of answers from elsewhere.
+    """
 
     words: str
     question: str
+    questions: dict[str, int] = {}
     count: int
     learnt: int
     pairs: int
@@ -146,7 +152,7 @@ class Card(_Part):
     study: str
     round: int
     made: str
-    purpose: str = PURPOSE
+    purpose: str
     not_for: str = NOT_FOR
     data: DataPart
     answers: AnswersPart

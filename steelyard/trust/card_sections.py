@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from steelyard.errors import command
 from steelyard.trust.card import Card
 
 __all__ = ["CardSection", "card_sections", "no_card"]
@@ -31,7 +32,7 @@ def no_card(folder: str) -> str:
     """What to say of a model without one."""
     return (
         "This model was made before models had cards, so what it rests on was not written down with it. Train again and the next "
-        f"model has one: steelyard train {folder}"
+        f"model has one: {command('train', folder)}"
     )
 
 
@@ -95,7 +96,7 @@ def card_sections(card: Card) -> list[CardSection]:
             "Answers",
             (answers.words,),
             _known(
-                ("question", answers.question),
+                *_questions(answers.question, answers.questions),
                 ("answers", f"{answers.count:,}"),
                 ("people", f"{answers.people:,}"),
                 ("said equal", f"{answers.equal:,}"),
@@ -110,7 +111,6 @@ def card_sections(card: Card) -> list[CardSection]:
             (card.ranker.words,),
             _known(
                 ("made", f"{card.made[:16].replace('T', ' ')} UTC"),
-                ("round", str(card.round)),
                 ("seed", str(card.seed)),
                 ("encoder", card.ranker.encoder),
                 (
@@ -121,6 +121,13 @@ def card_sections(card: Card) -> list[CardSection]:
             ),
         ),
     ]
+
+
+def _questions(newest: str, asked: dict[str, int]) -> list[tuple[str, str]]:
+    """The question, or each wording with its answers where there were several."""
+    if set(asked) <= {newest}:
+        return [("question", newest)]
+    return [("question", f"{text or 'not known'} ({count:,} answers)") for text, count in asked.items()]
 
 
 def _known(*facts: tuple[str, str]) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from steelyard.config.enough import Enough
+from steelyard.progress import duration
 from steelyard.trust.accuracy import share_interval
 from steelyard.trust.forecast import FIRST_LOOK, Forecast, look_count
 
@@ -39,12 +40,8 @@ class Pace:
         """How long so many answers take, as the end of a phrase: “, 8 minutes”; empty where nobody knows."""
         if math.isnan(self.seconds):
             return ""
-        minutes = answers * self.seconds / max(1, self.people) / 60
-        many = f" for {self.people} people" if self.people > 1 else ""
-        if minutes >= 100:
-            return f", {minutes / 60:.0f} hours{many}"
-        whole = max(1, round(minutes))
-        return f", {whole} minute{'s' if whole > 1 else ''}{many}"
+        seconds = max(60.0, answers * self.seconds / max(1, self.people))
+        return f", {duration(seconds)}" + (f" for {self.people} people" if self.people > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ class _Case:
             why = (
                 "How good the order is cannot be told yet."
                 if math.isnan(low)
-                else "So far the order may be no better than a coin's."
+                else "So far the order may be no better than tossing a coin."
             )
             return False, f"{self._planned} {why}", None
         return stop, advice, more
@@ -193,12 +190,12 @@ class _Case:
         if not low > 0.5:
             return (
                 False,
-                f"{done}, but the order may be no better than a coin's: plan more (ask.budget).",
+                f"{done}, but the order may be no better than tossing a coin: plan more (ask.budget).",
                 None,
             )
         if self.enough.rule == "accuracy" and not self._reached():
-            wanted = f"{_share(self.enough.least)} is not reached for sure"
-            return False, f"{done}, but {wanted}: plan more (ask.budget), or be content.", None
+            wanted = f"{_share(self.enough.least)} is not surely reached"
+            return False, f"{done}, but {wanted}: plan more (ask.budget), or accept that.", None
         return True, f"{done}: you can stop.", 0
 
     def _budget(self) -> tuple[bool, str, int | None]:
@@ -217,7 +214,11 @@ class _Case:
             )  # fmt: skip
             return False, f"{self._planned} {why}", None
         allowed = self.enough.points / 100
-        what = f"The next {self.enough.answers:,} answers" if self.enough.answers else "What is still planned"
+        what = (
+            f"The next {self.enough.answers:,} answers"
+            if self.enough.answers
+            else "The answers still planned"
+        )
         if gain.at_most(self._sure) < allowed:
             surely = f"less than {_points(self.enough.points)}, {_share(self.enough.sure)} sure"
             return True, f"{what} would bring {surely}: you can stop.", 0

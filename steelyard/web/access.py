@@ -12,9 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from steelyard.errors import ConfigError
+from steelyard.web.addresses import read_public_url
 from steelyard.web.oidc import ProviderSettings, read_provider
+from steelyard.web.security import is_loopback
 
 __all__ = ["Access", "Network", "read_access", "read_proxies"]
 
@@ -35,6 +38,7 @@ class Access:
         create: whether people whom the proxy or the provider knows and the study does not become annotators.
         tls: whether the server itself speaks TLS.
         provider: the OpenID Connect provider that signs people on, or None.
+        public: what every link begins with, as `addresses.read_public_url` gives it; empty where nobody said.
     """
 
     login: bool = False
@@ -44,6 +48,7 @@ class Access:
     create: bool = False
     tls: bool = False
     provider: ProviderSettings | None = None
+    public: str = ""
 
     def trusts(self, address: str) -> bool:
         """Whether an address is that of a named proxy."""
@@ -86,10 +91,11 @@ def read_access(
     header: str = "",
     create: bool = False,
     tls: bool = False,
+    public_url: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Access:
-    """How people get in, from options and what STEELYARD_LOGIN, …_PROXIES, …_AUTH_HEADER, …_AUTH_CREATE and
-    …_IDLE_HOURS say; an option wins.
+    """How people get in, from options and what STEELYARD_LOGIN, …_PROXIES, …_AUTH_HEADER, …_AUTH_CREATE, …_IDLE_HOURS
+    and …_PUBLIC_URL say; an option wins.
 
     Args:
         login: make everybody sign in, or nobody; None decides by the address.
@@ -98,6 +104,7 @@ def read_access(
         header: the header that names the person.
         create: annotators for unknown names.
         tls: whether the server speaks TLS.
+        public_url: under which people find the page.
         environment: `os.environ` by default.
 
     Raises:
@@ -114,15 +121,20 @@ def read_access(
             f"--auth-header {name} is believed from named proxies only; say which with --proxy ADDRESS"
         )
     provider = read_provider(env)
+    public = read_public_url(public_url or env.get("STEELYARD_PUBLIC_URL", ""))
+    others = bool(public) and not is_loopback(urlsplit(public).hostname or "")
     if login is None:
-        login = not local or bool(name) or provider is not None or _on(env.get("STEELYARD_LOGIN", ""))
+        asked = _on(env.get("STEELYARD_LOGIN", ""))
+        login = not local or bool(name) or provider is not None or others or asked
     if provider is not None and not login:
         raise ConfigError("STEELYARD_OIDC_ISSUER signs people on; it does not go with nobody signing in")
     if name and not login:
         raise ConfigError(f"--auth-header {name} says who signs in; it does not go with nobody signing in")
+    if others and not login:
+        raise ConfigError(f"others come to --public-url {public}; it does not go with nobody signing in")
     return Access(
         login=login, idle_seconds=_idle(env.get("STEELYARD_IDLE_HOURS", "")), proxies=networks, header=name,
-        create=create, tls=tls, provider=provider,
+        create=create, tls=tls, provider=provider, public=public,
     )  # fmt: skip
 
 

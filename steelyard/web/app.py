@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -29,9 +30,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from steelyard.errors import ConfigError, StudyError
+from steelyard.images.presence import look_for_files, say_where
 from steelyard.study import Study
 from steelyard.web import health, logs, pages, problems, sign_on
 from steelyard.web.access import Access, read_access
+from steelyard.web.addresses import UNSPECIFIED, listen, listening_address
 from steelyard.web.api import answers, images, models, people, progress, signatures
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
@@ -141,7 +144,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             schemas.pop(name, None)
         document["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
-            "session": {"type": "apiKey", "in": "cookie", "name": "steelyard_session"},
+            "session": {"type": "apiKey", "in": "cookie", "name": app.state.web.accounts.cookie},
         }
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
@@ -189,6 +192,7 @@ def serve(
     auth_create: bool = False,
     tls_cert: str | Path | None = None,
     tls_key: str | Path | None = None,
+    public_url: str = "",
     train: bool = True,
     log_format: str = "",
     say: Callable[[str], None] | None = None,
@@ -208,13 +212,14 @@ def serve(
         auth_create: make annotators of people whom the proxy knows and the study does not (STEELYARD_AUTH_CREATE=1).
         tls_cert: certificate (chain) in PEM, to speak TLS without a proxy.
         tls_key: its key, if it is not in the same file.
+        public_url: under which people find the page, for every link (STEELYARD_PUBLIC_URL).
         train: start a trainer process; False where `steelyard worker` runs elsewhere.
         log_format: quiet, text or json; STEELYARD_LOG does the same.
         say: where a line for the person at the terminal goes; stderr by default.
 
     Raises:
         StudyError: there is no study, the address is taken, or login was turned off for an address others reach.
-        ConfigError: proxies, header or certificate cannot be used.
+        ConfigError: proxies, header, certificate, port or public address cannot be used.
     """
     import uvicorn
 
@@ -227,11 +232,14 @@ def serve(
     local = is_loopback(host)
     tls = _certificate(tls_cert, tls_key)
     access = read_access(
-        login=login, local=local, proxies=proxies, header=auth_header, create=auth_create, tls=bool(tls)
-    )
+        login=login, local=local, proxies=proxies, header=auth_header, create=auth_create, tls=bool(tls),
+        public_url=public_url,
+    )  # fmt: skip
     if not access.login and not local:
         raise StudyError(f"people must sign in where others can reach the page; {host} is not 127.0.0.1")
     names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
+    if names and access.public:
+        names.append(urlsplit(access.public).hostname or "")
     with Study.open(study_folder) as study:
         app = create_app(
             study,
@@ -246,20 +254,18 @@ def serve(
             proxy_headers=False,  # it would believe every program of this machine; see proxies.py
             **tls,
         )  # fmt: skip
-        try:
-            socket = config.bind_socket()
-            socket.listen()  # whoever is quicker with the link than the server waits instead of being refused
-        except SystemExit:
-            raise StudyError(f"cannot listen on {host}:{port}; is it taken? choose another --port") from None
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-        scheme = "https" if tls else "http"
-        address = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{socket.getsockname()[1]}"
+        socket = listen(host, port)
+        here = listening_address("https" if tls else "http", host, socket.getsockname()[1])
+        app.state.web.listening = here
+        address = access.public or here
         link = first_link(study) if access.login else f"/login#key={app.state.web.accounts.key}"
         tell(f"{study.config.name}: {address}{link or '/'}")
         if not access.login:
             tell("Open this link: its key keeps the machine's other users out. Press Ctrl+C to stop.")
         elif link:
             tell("This link signs in the first admin; it works once. Press Ctrl+C to stop.")
+        if host in UNSPECIFIED and not access.public:
+            tell(f"Others reach it at {here} if the network lets them; --public-url says otherwise.")
         if not local and not tls:
             tell(
                 "Warning: served to others over plain HTTP, so whoever listens on the network reads answers and "
@@ -269,6 +275,11 @@ def serve(
             tell(
                 f"Warning: {access.header} is believed from this machine, so whoever has an account on it can claim to be "
                 "anybody. Let nobody else on, or put the proxy on a machine of its own (docs/operations.md)."
+            )
+        files = look_for_files(study.catalog, without=study.store.images.excluded_rows().tolist())
+        if files.missing:
+            tell(
+                f"Warning: {files.sentence}. Pairs with them are not asked; {say_where(study.folder)} (also while this runs)"
             )
         # Requests are answered in threads; none should wait the usual 5 ms for another's turn with Python's lock.
         sys.setswitchinterval(0.001)

@@ -23,6 +23,8 @@ State = Literal["open", "choosing", "elsewhere", "done"]
 
 ACTIVE_SECONDS = 300.0
 REST_SECONDS = 0.1
+IDLE_SECONDS = 30.0
+LOOK_SECONDS = 1.0  # between two looks whether images have joined the study
 log = logging.getLogger("steelyard.web")
 
 
@@ -45,6 +47,8 @@ class Asker:
         self.problem = ""
         self.lock = threading.Lock()  # the study's belief is for one thread at a time
         self._seen: dict[str, float] = {}
+        self._known = (0, 0)
+        self._beyond: dict[str, float] = {}
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,9 +71,11 @@ class Asker:
             self._thread.join(timeout=10)
             self._thread = None
 
-    def want(self, annotator: str) -> None:
-        """Somebody is here and takes pairs."""
+    def want(self, annotator: str, *, beyond: bool = False) -> None:
+        """Somebody is here and takes pairs; `beyond`: also when the planned answers are in."""
         self._seen[annotator] = time.monotonic()
+        if beyond:
+            self._beyond[annotator] = time.monotonic()
         self._wake.set()
 
     def changed(self) -> None:
@@ -77,11 +83,11 @@ class Asker:
         self.exhausted = False
         self._wake.set()
 
-    def state(self, annotator: str, *, handed: int, answered: int) -> State:
-        """What to tell somebody who was handed that many pairs."""
+    def state(self, annotator: str, *, handed: int, answered: int, beyond: bool = False) -> State:
+        """What to tell somebody who was handed that many pairs, and perhaps goes on beyond the plan."""
         if handed:
             return "open"
-        if answered >= self.study.budget:
+        if answered >= self.study.budget and not beyond:
             return "done"
         # The thread may put pairs up between these questions, so what they would hide is asked last: pairs counted
         # as open before nothing was missing and nothing was free are surely in other hands.
@@ -97,10 +103,13 @@ class Asker:
     def missing(self) -> int:
         """How many pairs should be put up now."""
         now = time.monotonic()
-        people = sum(now - seen < ACTIVE_SECONDS for seen in list(self._seen.values()))
+        people, beyond = (
+            sum(now - seen < ACTIVE_SECONDS for seen in list(times.values()))
+            for times in (self._seen, self._beyond)
+        )
         store = self.study.store
         return self.study.policy.page_wants(
-            people=people, up=store.pairs.open_count(), answered=store.answers.count()
+            people=people, up=store.pairs.open_count(), answered=store.answers.count(), beyond=beyond
         )
 
     def top_up(self) -> int:
@@ -108,19 +117,37 @@ class Asker:
         n = self.missing()
         if not n or self.exhausted:
             return 0
+        known = self._now_known()
         chosen = self._draft(n)
         if chosen is None:
             return 0  # the trainer brings better ones
-        self.exhausted = not chosen
+        self.exhausted, self._known = not chosen, known
         return len(self.study.store.pairs.add_all(chosen)) if chosen else 0
 
+    def _now_known(self) -> tuple[int, int]:
+        """How many images there are, and the model; where either changes, what was exhausted may not be."""
+        newest = self.study.store.models.newest()
+        return len(self.study.catalog), newest.id if newest else 0
+
+    def _more_to_ask(self) -> bool:
+        """Whether images have joined the study, or a model that knows them has come when nothing was left to ask."""
+        grew = self.study.follow()
+        if self.exhausted and self._now_known() != self._known:
+            self.exhausted = False
+            return True
+        return grew
+
     def _run(self) -> None:
+        looked = time.monotonic()
         while not self._stop.is_set():
-            self._wake.wait(timeout=30)
+            woken = self._wake.wait(timeout=LOOK_SECONDS)
             self._wake.clear()
             if self._stop.is_set():
                 return
             try:
+                if not self._more_to_ask() and not woken and time.monotonic() - looked < IDLE_SECONDS:
+                    continue
+                looked = time.monotonic()
                 self.top_up()
                 self.problem = ""
                 # A crowd wakes it with every answer; a few choices a second are enough for any crowd.

@@ -36,6 +36,7 @@ from steelyard.web.proxies import BY_PROXY
 __all__ = ["COOKIE", "LOCAL_NAME", "Accounts", "Principal", "Via", "digest", "new_secret"]
 
 COOKIE = "steelyard_session"
+"""Begins the name of a session's cookie. Alone it was 0.1's, for every study; such sessions go on until they end."""
 LOCAL_NAME = "you"
 SESSION_SECONDS = 14 * 24 * 3600
 REMEMBER_SECONDS = 10.0  # how long a looked-up session is believed without asking the database again
@@ -93,6 +94,7 @@ class Accounts:
 
     Attributes:
         key: of this start, which lets the one person at this machine in; empty where people sign in.
+        study: an id of the study, for the names of its cookies; no secret.
         cookie: name of the session's cookie.
     """
 
@@ -102,9 +104,9 @@ class Accounts:
         self.passwords = Passwords()
         self.provider = Provider(access.provider) if access.provider else None
         self.key = "" if access.login else new_secret()
-        # Cookies do not know ports: two studies open on 127.0.0.1 must not sign each other out.
-        study = store.settings.keep("study id", new_id()[:16])
-        self.cookie = COOKIE if access.login else f"steelyard_local_{study}"
+        # Cookies do not know ports: two studies served by one machine must not sign each other out.
+        self.study = str(store.settings.keep("study id", new_id()[:16]))
+        self.cookie = f"{COOKIE if access.login else 'steelyard_local'}_{self.study}"
         kept = str(store.settings.keep("device key", new_secret()))
         self.devices = Devices(kept)
         self._csrf_key = hashlib.sha256(b"csrf" + kept.encode()).digest()
@@ -119,16 +121,15 @@ class Accounts:
         if header is not None:
             kind, _, token = header.partition(" ")
             if kind.lower() != "bearer" or not token:
-                raise Problem(401, "The Authorization header is “Bearer TOKEN”.", headers=_challenge())
+                raise Problem(401, "The Authorization header must read “Bearer TOKEN”.", headers=_challenge())
             found = await self._lookup("token:" + digest(token.strip()), self._by_token)
             if found is None:
-                raise Problem(401, "This API token is unknown, over or revoked; make a new one on the page.",
+                raise Problem(401, "This API token is unknown, expired or revoked; create a new one on the page.",
                               headers=_challenge())  # fmt: skip
             return found
         principal = await self._from_proxy(request)
-        cookie = request.cookies.get(self.cookie)
-        if principal is None and cookie:
-            principal = await self._lookup("session:" + digest(cookie), self._by_session)
+        for cookie in self._brought(request) if principal is None else ():
+            principal = principal or await self._lookup("session:" + digest(cookie), self._by_session)
         if principal is not None and request.method not in _SAFE:
             check_origin(request)
             given = request.headers.get("x-csrf-token", "")
@@ -136,6 +137,11 @@ class Accounts:
             if not hmac.compare_digest(given.encode("utf-8", "replace"), (principal.csrf or "").encode()):
                 raise Problem(403, "The CSRF token is missing or wrong; reload the page.", code="csrf")
         return principal
+
+    def _brought(self, request: Request) -> list[str]:
+        """The secrets of sessions that come with a request: the study's own, then the one that 0.1 set."""
+        names = (self.cookie, COOKIE) if self.login else (self.cookie,)
+        return [secret for name in names if (secret := request.cookies.get(name))]
 
     async def _from_proxy(self, request: Request) -> Principal | None:
         """Who signed in at the proxy. The header counts only from a proxy that was named, and only once."""
@@ -222,7 +228,7 @@ class Accounts:
             Problem: 401.
         """
         if self.login or not hmac.compare_digest(digest(key), digest(self.key)):
-            raise Problem(401, "This is not the link of this start; open the one printed in the terminal.",
+            raise Problem(401, "This link is wrong or from an earlier start; open the one printed in the terminal.",
                           code="key", headers=_challenge())  # fmt: skip
         try:
             return self.store.people.update(LOCAL_NAME, active=True)
@@ -242,7 +248,7 @@ class Accounts:
             # Only so many are written down: the audit log is forever, and anybody can send links.
             if self.store.people.tries.take("link", counted(address), known=True).id is not None:
                 self.store.audit.add("?", "sign-in refused", {"address": address, "by": "link"})
-            raise Problem(401, "This link is unknown, over or used up; ask for a new one.", code="credentials",
+            raise Problem(401, "This link is unknown, has expired or was used before; ask for a new one.", code="credentials",
                           headers=_challenge())  # fmt: skip
         self.forget()
         return annotator
@@ -288,8 +294,7 @@ class Accounts:
 
     def start_session(self, annotator: Annotator, request: Request, response: Response) -> Principal:
         """A new session with a new id, whatever cookie came along (so that nobody can plant one)."""
-        old = request.cookies.get(self.cookie)
-        if old:
+        for old in self._brought(request):
             self.store.people.sessions.end(digest(old))
         secret, csrf = new_secret(), new_secret()
         self.store.people.sessions.add(

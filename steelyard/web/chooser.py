@@ -9,12 +9,13 @@ would make every answer wait for it, so the page's process puts the pairs up.
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from steelyard.store.records import NewPair
 from steelyard.study import Study
-from steelyard.study.making import current_config
+from steelyard.study.following import ConfigFollower
 from steelyard.web.child import Child, answer, answer_requests, exactly
 from steelyard.web.priority import step_back
 
@@ -44,16 +45,17 @@ class Chooser:
         self._child.stop()
 
 
-def _draft(study: Study, request: BinaryIO) -> dict[str, object]:
+def _draft(file: ConfigFollower, study: Study, request: BinaryIO) -> dict[str, object]:
     missing = int.from_bytes(exactly(request, 8), "little")
-    study.config = current_config(study.folder)  # the page may have changed it
+    file.follow(study)  # the page may have changed it
+    study.follow()  # and others may have added images
     chosen = study.questions.draft_for_page(missing)
     return {"pairs": chosen and [asdict(pair) for pair in chosen]}
 
 
 def _main(folder: str) -> None:
     step_back(NICE)
-    answer_requests(folder, _draft)
+    answer_requests(folder, partial(_draft, ConfigFollower()))
 
 
 if __name__ == "__main__":

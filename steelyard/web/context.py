@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -10,13 +14,19 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from steelyard.config import StudyConfig
-from steelyard.store.records import Role, Scope, new_id
+from steelyard.config.grades import GradeList
+from steelyard.errors import ConfigError
+from steelyard.store.records import Role, Scope
 from steelyard.study import Study
+from steelyard.study.wording import check_grades, show_wording
 from steelyard.web.access import Access
+from steelyard.web.addresses import in_links
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
 from steelyard.web.examples import Examples
+from steelyard.web.gone import Gone
+from steelyard.web.handing import Handing
 from steelyard.web.ids import ImageIds
 from steelyard.web.keeper import Keeper
 from steelyard.web.pictures import Pictures
@@ -25,8 +35,15 @@ from steelyard.web.problems import Problem
 from steelyard.web.ranking import Rankings
 from steelyard.web.scribe import Scribe
 from steelyard.web.sight import Sight
+from steelyard.web.trainer_words import waiting_for
 
 __all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe", "nobody"]
+
+
+NOTE_SECONDS = 2.0
+
+
+log = logging.getLogger("steelyard.web")
 
 
 class Web:
@@ -36,7 +53,12 @@ class Web:
         study: what is served.
         access: how people get in.
         apart: whether pairs are chosen in a process of their own.
+
+    Attributes:
+        listening: the address at which others of the network reach the server, for links; empty where it is not known.
     """
+
+    listening: str = ""
 
     def __init__(self, study: Study, *, access: Access, apart: bool = False) -> None:
         self.study = study
@@ -45,11 +67,14 @@ class Web:
         self.chooser = Chooser(study.folder) if apart else None
         self.asker = Asker(study, self.chooser.draft if self.chooser else None)
         self.rankings = Rankings(study)
-        self.pictures = Pictures(study.catalog, study.folder / "cache" / "thumbnails")
+        self.pictures = Pictures(study, study.folder / "cache" / "thumbnails")
         self.placer = Placer(study.folder)
-        self.id = self._kept_id()
+        # Also of what browsers keep: two studies on one address must not share it.
+        self.id = self.accounts.study
         self.ids = ImageIds(study)
         self.examples = Examples(study)
+        self.gone = Gone(study.store)
+        self.handing = Handing(study)
         self.sight = Sight(study.store, self.examples.rows)
         self.drawing = CapacityLimiter(4)
         self.placing = CapacityLimiter(
@@ -60,10 +85,13 @@ class Web:
         self.keeper = Keeper(study.store)
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
+        self._note = ("", -NOTE_SECONDS)
+        self._wording: tuple[StudyConfig | None, GradeList | None, str] = (None, None, "")
+        show_wording(study, "server")
 
-    def _kept_id(self) -> str:
-        """A name for this study in browsers: two studies served on one address must not share what is kept there."""
-        return str(self.store.settings.get("study id") or self.store.settings.keep("study id", new_id()[:16]))
+    def link(self, request: Request, path: str) -> str:
+        """A whole address for somebody else, of a page that whoever asks sees under their own."""
+        return in_links(request, self.accounts.access.public, self.listening) + path
 
     @property
     def aspect(self) -> float:
@@ -71,6 +99,32 @@ class Web:
         if self._aspect is None:
             self._aspect = self.rankings.aspect()
         return self._aspect
+
+    def note(self) -> str:
+        """What everybody waits for, in words; looked up once in a while, because every request for pairs wants it."""
+        said, at = self._note
+        if time.monotonic() - at > NOTE_SECONDS:
+            store = self.store
+            said = waiting_for(store.models.trainer.state(), model=store.models.newest() is not None)
+            self._note = said, time.monotonic()
+        return said
+
+    @property
+    def wording(self) -> str:
+        """A name for what the study says and asks now, so that a page that says something else notices."""
+        config = self.study.config
+        if self._wording[0] is not config or self._wording[1] != self.study.grade_list:
+            said = json.dumps(
+                [
+                    config.page.question,
+                    config.page.words.to_dict(),
+                    config.page.reasons,
+                    self.study.grade_list.texts,
+                ]
+            )
+            name = hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
+            self._wording = (config, self.study.grade_list, name)
+        return self._wording[2]
 
     def row(self, id: str) -> int:
         """The catalog row of an image of this study, by its public id.
@@ -98,10 +152,37 @@ class Web:
             return id, True
         return self.content(id), False
 
-    def configure(self, config: StudyConfig) -> None:
+    def images_changed(self) -> None:
+        """Images were taken out or put back."""
+        self.gone.changed()
+        self.asker.changed()
+
+    def reread(self) -> None:
+        """Take up what somebody wrote into `study.toml` meanwhile: what is saved afterwards must not undo it.
+
+        Raises:
+            StudyError: its list of grades would give grades another meaning.
+            Problem: 409, it cannot be read; saving would write over what somebody is changing there.
+        """
+        try:
+            found = StudyConfig.load(self.study.folder / "study.toml", any_strategy=True)
+        except ConfigError as error:
+            log.error("%s", error)
+            raise Problem(
+                409, "The file study.toml on the server cannot be read; mend it before you save something else.",
+                code="configuration",
+            ) from None  # fmt: skip
+        if found != self.study.config:
+            check_grades(self.store, found, self.study.catalog, "study.toml")
+            self.study.config = found
+            show_wording(self.study, "server")
+            self.asker.changed()
+
+    def configure(self, config: StudyConfig, *, by: str) -> None:
         """Write another configuration and use it from now on."""
         config.save(self.study.folder / "study.toml")
         self.study.config = config
+        show_wording(self.study, by)
         self.asker.changed()
 
 

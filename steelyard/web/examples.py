@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from steelyard.errors import CatalogError
 from steelyard.study import Study
+from steelyard.study.wording import catalog_codes
 
 __all__ = ["Examples"]
 
@@ -30,7 +32,8 @@ class Examples:
     def __init__(self, study: Study) -> None:
         self.study = study
         self._lock = threading.Lock()
-        self._kept: dict[int, list[int]] = {}
+        self._list = study.grade_list
+        self._kept: dict[tuple[int, int], list[int]] = {}
 
     def of(self, image: int) -> list[list[int]]:
         """Catalog rows for each grade, at most three, while `image` is graded."""
@@ -57,15 +60,31 @@ class Examples:
         return {r for r in rows if r in examples or (groups is not None and groups[r] in patients)}
 
     def _by_grade(self) -> list[list[int]]:
-        names = self.study.grade_names
+        # A grade without examples may find some among images that join; those that are drawn stay.
+        grades, images = self.study.grade_list, len(self.study.catalog)
+        keys = [(grade, images) for grade in range(len(grades))]
         with self._lock:
-            for grade in range(len(names)):
-                if grade not in self._kept:
-                    self._kept[grade] = self._fixed(grade)
-            return [self._kept[grade] for grade in range(len(names))]
+            if self._list != grades:  # somebody changed the grades
+                self._list, self._kept = grades, {}
+            for key in keys:
+                if key not in self._kept:
+                    self._kept[key] = self._fixed(key[0])
+            return [self._kept[key] for key in keys]
 
     def _fixed(self, grade: int) -> list[int]:
-        store, catalog, key = self.study.store, self.study.catalog, f"examples of grade {grade}"
+        codes = catalog_codes(self.study.catalog, self.study.grade_list)
+        if codes is None:
+            return []
+        rows = self._remembered(grade, f"examples of grade {grade}")
+        if (codes[rows] == grade).all():
+            return rows
+        # They were drawn when another grade stood here: the list was put into another order since.
+        name = hashlib.blake2b(self.study.grade_names[grade].encode(), digest_size=8).hexdigest()
+        rows = self._remembered(grade, f"examples of grade {grade}, {name}")
+        return [row for row in rows if codes[row] == grade]
+
+    def _remembered(self, grade: int, key: str) -> list[int]:
+        store, catalog = self.study.store, self.study.catalog
         ids = store.settings.get(key)
         if ids is None:
             drawn = self._drawn(grade)
@@ -82,9 +101,10 @@ class Examples:
 
     def _drawn(self, grade: int) -> list[int]:
         catalog = self.study.catalog
-        if catalog.grades is None:
+        codes = catalog_codes(catalog, self.study.grade_list)
+        if codes is None:
             return []
-        known = np.setdiff1d(np.flatnonzero(catalog.grades == grade), self.study.store.images.excluded_rows())
+        known = np.setdiff1d(np.flatnonzero(codes == grade), self.study.store.images.excluded_rows())
         rng = np.random.default_rng([self.study.config.seed, 5, grade])
         rows: list[int] = []
         patients: set[str] = set()

@@ -43,6 +43,7 @@ class ImageIds:
         self._until = float(study.store.settings.get("content ids until", 0.0))
         self._lock = threading.Lock()
         self._table: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+        self._heads = np.empty(0, dtype=np.uint64)  # the first eight bytes of each public id, by row
         self._contents = hex_view(study.catalog.ids.arrow).copy()
 
     def public(self, content: str) -> str:
@@ -55,6 +56,8 @@ class ImageIds:
 
     def content(self, row: int) -> str:
         """The content id of a catalog row."""
+        if row >= len(self._contents):
+            self._grow()
         return str(self._contents[row], "ascii")
 
     def row(self, public: str) -> int | None:
@@ -65,6 +68,10 @@ class ImageIds:
             return None
         if len(digest) != 16:
             return None
+        found = self._find(digest, public)
+        return self._find(digest, public) if found is None and self._grow() else found
+
+    def _find(self, digest: bytes, public: str) -> int | None:
         # Eight bytes find the place, the whole id decides.
         keys, rows = self._sorted()
         wanted = np.frombuffer(digest[:8], dtype=">u8").astype(np.uint64)[0]
@@ -93,6 +100,16 @@ class ImageIds:
         """Whether `row` answers at once."""
         return self._table is not None
 
+    def _grow(self) -> bool:
+        """Take in images that joined the study; whether there were any."""
+        self._study.follow()
+        with self._lock:
+            if len(self._study.catalog) <= len(self._contents):
+                return False
+            self._contents = hex_view(self._study.catalog.ids.arrow).copy()
+            self._table = None
+            return True
+
     def _digest(self, content: bytes) -> bytes:
         return hashlib.blake2b(content, key=self._secret, digest_size=16).digest()
 
@@ -102,11 +119,12 @@ class ImageIds:
             return table
         with self._lock:
             if self._table is None:
-                keys = np.empty(len(self._contents), dtype=np.uint64)
-                for start in range(0, len(keys), _BLOCK):
+                blocks = [self._heads]
+                for start in range(len(self._heads), len(self._contents), _BLOCK):
                     block = self._contents[start : start + _BLOCK].tolist()
                     heads = b"".join(self._digest(id)[:8] for id in block)
-                    keys[start : start + _BLOCK] = np.frombuffer(heads, dtype=">u8")
+                    blocks.append(np.frombuffer(heads, dtype=">u8").astype(np.uint64))
+                keys = self._heads = np.concatenate(blocks)
                 order = np.argsort(keys, kind="stable")
                 self._table = (keys[order], order)
             return self._table

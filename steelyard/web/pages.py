@@ -71,8 +71,10 @@ def render(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
 def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str, Any]:
     """What every page knows; `data` goes to its scripts."""
     config = web.study.config
+    words = config.page.words
     return {
         "study": config.name,
+        "words": words,
         "here": here,
         "pages": [(name, address) for name, address, role in PAGES if who is not None and who.may(role)],
         "who": who,
@@ -82,6 +84,8 @@ def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str,
             "annotator": who.name if who else "",
             "csrf": who.csrf if who else "",
             "pollSeconds": POLL_SECONDS,
+            "words": words.to_dict(),
+            "wording": web.wording,
             **data,
         },
     }
@@ -110,8 +114,8 @@ async def to_login(request: Request, error: Exception) -> Response:
 
 
 def _grades(web: Web) -> list[dict[str, str]]:
-    parts = [name.partition(":") for name in web.study.grade_names]
-    return [{"name": name.strip(), "text": text.strip()} for name, _, text in parts]
+    grades = web.study.grade_list
+    return [{"name": name, "text": text} for name, text in zip(grades.names, grades.definitions, strict=True)]
 
 
 @router.get("/")
@@ -126,14 +130,15 @@ async def compare(request: Request) -> Response:
     web, who = web_of(request), await _enter(request, "annotator")
     config = web.study.config
     done = await run_in_threadpool(web.store.answers.count)
+    mine = await run_in_threadpool(web.store.answers.count, who.name)
     web.asker.want(who.name)
     return render(
         "compare.html",
         question=config.page.question,
-        reasons=("blurred", "stool", "wrong organ", "duplicate", "other"),
+        reasons=config.page.reasons,
         **_shell(
-            web, who, "/compare", keys=dict(config.page.keys), breakMinutes=config.page.break_minutes, ahead=AHEAD,
-            leaseSeconds=config.ask.lease_seconds, done=done, wanted=web.study.budget,
+            web, who, "/compare", reasons=config.page.reasons, keys=dict(config.page.keys), breakMinutes=config.page.break_minutes, ahead=AHEAD,
+            leaseSeconds=config.ask.lease_seconds, done=done, mine=mine, wanted=web.study.budget,
         ),
     )  # fmt: skip
 
@@ -159,7 +164,7 @@ async def grade(request: Request) -> Response:
 
 @router.get("/ranking")
 async def ranking(request: Request) -> Response:
-    """All images from least to most severe."""
+    """All images in order."""
     web, who = web_of(request), await _enter(request, "lead")
     return render("ranking.html", grades=_grades(web), **_shell(web, who, "/ranking"))
 

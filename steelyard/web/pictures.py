@@ -15,7 +15,7 @@ from typing import Literal
 from PIL import Image
 
 from steelyard.files import write_atomically
-from steelyard.images.catalog import Catalog
+from steelyard.study import Study
 
 __all__ = ["Pictures", "Size"]
 
@@ -31,12 +31,12 @@ class Pictures:
     """Encoded pictures by row and size, in memory and – thumbnails – on disk.
 
     Args:
-        catalog: where pixels come from.
+        study: whose images; others may join them.
         folder: where thumbnails are kept; made when the first one is.
     """
 
-    def __init__(self, catalog: Catalog, folder: Path) -> None:
-        self.catalog, self.folder = catalog, folder
+    def __init__(self, study: Study, folder: Path) -> None:
+        self._study, self.folder = study, folder
         self._kept: OrderedDict[tuple[int, str], tuple[bytes, str]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -53,6 +53,7 @@ class Pictures:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
+        self._study.follow()  # the files may lie elsewhere now
         made = self._thumbnail(row) if size == "thumb" else self._encode(row, size)
         with self._lock:
             if key not in self._kept:
@@ -63,14 +64,14 @@ class Pictures:
         return made
 
     def _thumbnail(self, row: int) -> tuple[bytes, str]:
-        id = self.catalog.ids[row]
+        id = self._study.catalog.ids[row]
         path = self.folder / id[:2] / f"{id}-{THUMB}.webp"
         try:
             if kept := path.read_bytes():  # after a power cut it may be empty
                 return kept, "image/webp"
         except OSError:
             pass
-        image = Image.fromarray(self.catalog.read(row))
+        image = Image.fromarray(self._study.catalog.read_small(row, 2 * THUMB))
         image.thumbnail((THUMB, THUMB), Image.Resampling.BILINEAR, reducing_gap=2.0)
         out = io.BytesIO()
         image.save(out, "WEBP", quality=82, method=2)
@@ -84,11 +85,11 @@ class Pictures:
         return out.getvalue(), "image/webp"
 
     def _encode(self, row: int, size: Size) -> tuple[bytes, str]:
-        image = Image.fromarray(self.catalog.read(row))
+        image = Image.fromarray(self._study.catalog.read(row))
         if size == "view" and max(image.size) > VIEW:
             image.thumbnail((VIEW, VIEW), Image.Resampling.LANCZOS, reducing_gap=3.0)
         out = io.BytesIO()
-        path = self.catalog.raw_path(row)
+        path = self._study.catalog.raw_path(row)
         if path is not None and path.suffix.lower() in _LOSSY:
             image.save(out, "JPEG", quality=95, subsampling=0)
             return out.getvalue(), "image/jpeg"

@@ -9,7 +9,7 @@ __all__ = ["step_back"]
 
 
 def step_back(nice: int) -> None:
-    """Let everything else on this machine go first; call it in a process that has a session of its own.
+    """Let everything else on this machine go first, down to a niceness; call it in a process that has a session of its own.
 
     Linux weighs processes against each other within a session and sessions against each other, so a process that is only
     nice still takes as large a turn as everything outside its session together – the disk's own threads among them,
@@ -17,7 +17,7 @@ def step_back(nice: int) -> None:
     """
     if not nice or not hasattr(os, "nice"):
         return
-    os.nice(nice)
+    os.nice(max(0, nice - os.nice(0)))
     group = Path("/proc/self/autogroup")
     if os.getsid(0) != os.getpid() or not group.exists():
         return

@@ -15,6 +15,7 @@ from steelyard.store.records import Model
 from steelyard.study import Study
 from steelyard.study.domain import DomainCheck, read_check
 from steelyard.study.models import load_absent, load_posterior, usable_model
+from steelyard.study.scores import rank_order
 
 __all__ = ["Filter", "Ranking", "Rankings", "density"]
 
@@ -39,8 +40,9 @@ class Ranking:
         model: which.
         score: of every catalog row, (N,).
         std: its standard deviation, (N,).
-        order: catalog rows from least to most severe, excluded images left out.
-        rank: 1 = most severe, by catalog row; 0 for excluded images.
+        order: catalog rows from the lowest score to the highest; images that are excluded, could not be read or joined later
+            are left out.
+        rank: 1 = the highest score, by catalog row; 0 for images that are left out.
         domain: how unlike the others every catalog row is.
     """
 
@@ -80,10 +82,10 @@ class Rankings:
         self.study = study
         self._lock = threading.Lock()
         self._ranking: Ranking | None = None
-        self._excluded = -1
-        self._filtered: dict[tuple[int, int, Filter], NDArray[np.int64]] = {}
+        self._excluded: NDArray[np.int64] | None = None
+        self._filtered: dict[Filter, NDArray[np.int64]] = {}  # of the ranking that is kept
         self._counted = (-1.0, -1, np.zeros(0, dtype=np.int64))
-        self._grades = (-1, np.zeros(0, dtype=np.int64))
+        self._grades: tuple[object, NDArray[np.int64]] = (None, np.zeros(0, dtype=np.int64))
 
     def newest(self) -> Ranking | None:
         """The newest model's scores, or None before there is one."""
@@ -92,38 +94,40 @@ class Rankings:
             return None
         excluded = self.study.store.images.excluded_rows()
         with self._lock:
-            kept = self._ranking
-            if kept is not None and kept.model.id == last.id and self._excluded == len(excluded):
+            kept, images = self._ranking, len(self.study.catalog)
+            as_before = self._excluded is not None and np.array_equal(self._excluded, excluded)
+            same = kept is not None and as_before and len(kept.score) >= images
+            if kept is not None and same and kept.model.id == last.id:
                 return kept
             try:
                 model, posterior = last, load_posterior(self.study.folder / last.path)
                 load_absent(self.study.folder / last.path)
             except StudyError:
-                if kept is not None and self._excluded == len(excluded):
+                if kept is not None and same:
                     return kept  # a trainer may be exchanging files; the next look finds them
                 model, posterior = usable_model(self.study.folder, self.study.store)
-            score = np.asarray(posterior.mean, dtype=np.float64)
-            std = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
-            shown = np.ones(len(score), dtype=bool)
-            shown[excluded] = False
-            shown[load_absent(self.study.folder / model.path)] = False
-            order = np.argsort(score, kind="stable")
-            order = order[shown[order]]
+            self.study.follow()  # the model may know more images than this process does
+            images = max(len(self.study.catalog), len(posterior))
+            # Images that joined after the model stand nowhere in the ranking until the next one.
+            score, std = np.zeros(images), np.zeros(images)
+            score[: len(posterior)] = posterior.mean
+            std[: len(posterior)] = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
+            absent = load_absent(self.study.folder / model.path, images=images)
+            order = rank_order(score, np.union1d(excluded, absent).astype(np.int64))[::-1]
             rank = np.zeros(len(score), dtype=np.int64)
             rank[order] = np.arange(len(order), 0, -1)
             domain = read_check(self.study.folder / model.path, len(score))
             self._ranking = Ranking(model, score, std, order, rank, domain)
-            self._excluded = len(excluded)
+            self._excluded = excluded
             self._filtered.clear()
             return self._ranking
 
     def rows(self, ranking: Ranking, wanted: Filter) -> NDArray[np.int64]:
-        """Catalog rows from least to most severe that the filter lets through."""
+        """Catalog rows from the lowest score to the highest that the filter lets through."""
         if wanted == Filter():
             return ranking.order
-        key = (ranking.model.id, len(ranking.order), wanted)
         with self._lock:
-            found = self._filtered.get(key)
+            found = self._filtered.get(wanted) if ranking is self._ranking else None
         if found is None:
             mask = self._mask(wanted)
             if wanted.off_domain:
@@ -132,7 +136,8 @@ class Rankings:
             with self._lock:
                 if len(self._filtered) > 32:
                     self._filtered.clear()
-                self._filtered[key] = found
+                if ranking is self._ranking:  # another one may have come meanwhile
+                    self._filtered[wanted] = found
         return found
 
     def _mask(self, wanted: Filter) -> NDArray[np.bool_]:
@@ -153,20 +158,21 @@ class Rankings:
 
     def grades(self) -> NDArray[np.int64]:
         """The known grade of every row, −1 where there is none."""
-        seq = self.study.store.grades.last_seq()
-        if self._grades[0] != seq or not len(self._grades[1]):
-            self._grades = (seq, self.study.known_grades())
+        state = (self.study.store.grades.last_seq(), self.study.grade_list)
+        if self._grades[0] != state or len(self._grades[1]) < len(self.study.catalog):
+            self._grades = (state, self.study.known_grades())
         return self._grades[1]
 
     def comparisons(self) -> NDArray[np.int64]:
         """In how many answers every row took part; looked up every few seconds at most."""
         made, seq, counts = self._counted
-        if time.monotonic() - made < 5 and len(counts):
+        images = len(self.study.catalog)
+        if time.monotonic() - made < 5 and len(counts) >= images:
             return counts
         last = self.study.store.answers.last_seq()
-        if last != seq or not len(counts):
+        if last != seq or len(counts) < images:
             pairs = self.study.store.answers.arrays().pairs
-            counts = np.bincount(pairs.ravel(), minlength=len(self.study.catalog))
+            counts = np.bincount(pairs.ravel(), minlength=images)
         self._counted = (time.monotonic(), last, counts)
         return counts
 
@@ -178,7 +184,7 @@ class Rankings:
         catalog = self.study.catalog
         for row in np.unique(np.linspace(0, len(catalog) - 1, 7).astype(int)).tolist():
             try:
-                height, width = catalog.read(row).shape[:2]
+                height, width = catalog.read_small(row, 256).shape[:2]
             except ImageError:
                 continue
             found.append(width / height)

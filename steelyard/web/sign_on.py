@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
@@ -18,7 +19,6 @@ from steelyard.web.problems import Problem
 
 __all__ = ["router"]
 
-COOKIE = "steelyard_oidc"
 SECONDS = 600
 router = APIRouter(include_in_schema=False)
 _RANK: tuple[Role, ...] = ("annotator", "lead", "admin")
@@ -36,7 +36,7 @@ def begin(request: Request, next: str = "") -> Response:
     web.store.people.handshakes.begin(digest(state), digest(browser), made, seconds=SECONDS)
     response = RedirectResponse(there, 303, {"Cache-Control": "no-store"})
     response.set_cookie(
-        COOKIE, browser, max_age=SECONDS, httponly=True, samesite="lax", path="/login/oidc",
+        _cookie(web), browser, max_age=SECONDS, httponly=True, samesite="lax", path="/login/oidc",
         secure=request.url.scheme == "https",
     )  # fmt: skip
     return response
@@ -46,11 +46,13 @@ def begin(request: Request, next: str = "") -> Response:
 def come_back(request: Request, state: str = "", code: str = "", error: str = "") -> Response:
     """Come back with a code; the session begins here."""
     web = web_of(request)
-    browser = request.cookies.get(COOKIE, "")
+    browser = request.cookies.get(_cookie(web), "")
     kept = web.store.people.handshakes.end(digest(state), digest(browser)) if state and browser else None
     if kept is None:
         raise Problem(
-            403, "This sign-on is over or began elsewhere. Try again from the login page.", code="sign-on"
+            403,
+            "This sign-on has expired or began in another browser. Try again from the login page.",
+            code="sign-on",
         )
     if error or not code:
         raise Problem(403, "The provider did not sign you on. Try again from the login page.", code="sign-on")
@@ -60,8 +62,13 @@ def come_back(request: Request, state: str = "", code: str = "", error: str = ""
     annotator = _annotator(web, claims)
     response = RedirectResponse(kept.back, 303, {"Cache-Control": "no-store"})
     web.accounts.start_session(annotator, request, response)
-    response.delete_cookie(COOKIE, path="/login/oidc")
+    response.delete_cookie(_cookie(web), path="/login/oidc")
     return response
+
+
+def _cookie(web: Web) -> str:
+    """What holds a sign-on to the browser that began it; another study of this machine may have one under way."""
+    return f"steelyard_oidc_{web.accounts.study}"
 
 
 def _provider(web: Web) -> Provider:
@@ -71,7 +78,10 @@ def _provider(web: Web) -> Provider:
 
 
 def _redirect(web: Web, request: Request) -> str:
-    return _provider(web).settings.redirect or str(request.url_for("oidc_callback"))
+    own = str(request.url_for("oidc_callback"))
+    if public := web.accounts.access.public:
+        own = public + urlsplit(own).path
+    return _provider(web).settings.redirect or own
 
 
 def _annotator(web: Web, claims: dict[str, Any]) -> Annotator:

@@ -1,7 +1,7 @@
 """The trainer: a process of its own that learns from answers as they come in.
 
-There is no queue of jobs. What has to be done follows from the store: enough answers newer than the newest model mean
-a fit; an empty study means the first, spread-out pairs. One lease with a heartbeat says who does it, so any number of
+There is no queue of jobs. What has to be done follows from the store: images that nothing has been computed of mean computing
+it; enough answers newer than the newest model mean a fit; an empty study means the first, spread-out pairs. One lease with a heartbeat says who does it, so any number of
 trainers may run on any number of machines; when one dies, another takes over once its lease has run out.
 """
 
@@ -21,8 +21,9 @@ from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
+from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import LeaseLost, TrainerLease
-from steelyard.study.making import current_config
+from steelyard.study.models import joined_since
 from steelyard.web import logs
 from steelyard.web.priority import step_back
 
@@ -30,47 +31,69 @@ __all__ = ["TrainerProcess", "pending_work", "run_worker"]
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 60.0
+# Until there is a model, people answer random pairs, so what leads to it is behind them but not far: beside a program that
+# takes all it can get, a process that is nice to 5 still has a quarter of a core (to 15: a thirtieth).
+NICE, NICE_LATER = 5, 10
 log = logging.getLogger("steelyard.trainer")
 
 
 def pending_work(study: Study) -> Work:
-    """What a trainer should do now: `fit`, `start` (the first pairs), `choose` (pairs on features) or nothing."""
+    """What a trainer should do now: `describe` images, `fit`, `start` (the first pairs), `choose` (on features) or nothing."""
     store, config, newest = study.store, study.config, study.store.models.newest()
     now = Standing(
         model=newest is not None,
         answered=store.answers.count(),
         new=store.answers.last_seq() - (newest.comparisons_seq if newest else 0),
+        learnt=int(newest.metrics.get("answers", 0)) if newest else 0,
         new_grades=store.grades.last_seq() - newest.grades_seq if newest and config.ranker.multitask else 0,
         up=store.pairs.open_count,
-        started=lambda: any(pair.strategy == config.ask.start for pair in store.pairs.all(limit=2000)),
+        started=lambda: _started(study),
+        described=study.described,
+        grown=newest is not None and joined_since(study.folder / newest.path, len(study.catalog)) > 0,
     )
     return study.policy.work(now, refit_after=config.refit_after)
 
 
+def _started(study: Study) -> bool:
+    """Whether the start strategy has chosen pairs among the images that there are now."""
+    store, start = study.store, study.config.ask.start
+    if not any(pair.strategy == start for pair in store.pairs.all(limit=2000)):
+        return False
+    return not store.settings.get("images joined") or bool(store.settings.get(_start_key(study)))
+
+
+def _start_key(study: Study) -> str:
+    return f"start chosen among {len(study.catalog)} images"
+
+
 def run_worker(
-    study_folder: str | Path, *, once: bool = False, nice: int = 15, parent: int | None = None
+    study_folder: str | Path, *, once: bool = False, nice: bool = True, parent: int | None = None
 ) -> int:
     """Train whenever there are enough new answers, until stopped.
 
     Args:
         study_folder: the study; several machines may share it.
         once: do what is pending, then return.
-        nice: how far to step back behind the page and everything else on this machine.
+        nice: step back behind the page and everything else on this machine.
         parent: end when this process is no longer the parent (the server that started it is gone).
 
     Returns:
         Turns done.
     """
-    step_back(nice)
     if threading.current_thread() is threading.main_thread() and parent is not None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    turns, failed_at, failed_seq = 0, 0.0, -1
+    turns, failed_at, failed_seq, stood_back = 0, 0.0, -1, 0
     with Study.open(study_folder) as study:
-        lease = TrainerLease(study.store)
+        lease, file = TrainerLease(study.store), ConfigFollower()
         while True:
             if parent is not None and os.getppid() != parent:
                 return turns
-            study.config = current_config(study.folder)  # the page may have changed it
+            file.follow(study)  # the page may have changed it
+            if nice and (wanted := _niceness(study)) != stood_back:
+                step_back(wanted)
+                stood_back = wanted
+            if study.follow():
+                failed_at, failed_seq = 0.0, -1  # with other images it may go well
             seq = study.store.answers.last_seq()
             resting = seq == failed_seq or (time.monotonic() - failed_at < RETRY_SECONDS and failed_at > 0)
             kind = "" if resting else pending_work(study)
@@ -95,18 +118,34 @@ def run_worker(
                 time.sleep(POLL_SECONDS)
 
 
+def _niceness(study: Study) -> int:
+    return NICE if study.store.models.newest() is None else NICE_LATER
+
+
 def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
     """Do one thing under the lease."""
-    with lease.working(kind):
-        if kind == "fit":
+    from steelyard.terminal import progress_bar
+
+    with lease.working(kind), progress_bar(None if logs.chosen_format() == "quiet" else log.info) as bar:
+
+        def progress(done: int, total: int, text: str) -> None:
+            lease.progress(done, total, text)
+            bar(done, total, text)
+
+        if kind == "describe":
+            lease.say("computing what the model sees of the images")
+            study.seen(progress)
+        elif kind == "fit":
             lease.say("training")
-            model = study.fit(lease=lease)
-            lease.say(f"model {model.round} from {model.answers} answers")
+            model = study.fit(lease=lease, progress=progress)
+            lease.say(f"model {model.id} from {model.answers} answers")
             if model.note:  # how many, not which: annotators read this too
                 lease.say(model.note)
         else:
             lease.say("choosing pairs")
-            made = study.store.pairs.add_all(study.questions.draft_for_trainer(lease.progress))
+            made = study.store.pairs.add_all(study.questions.draft_for_trainer(progress))
+            if kind == "start":
+                study.store.settings.keep(_start_key(study), True)
             lease.say(f"{len(made)} pairs chosen")
 
 

@@ -209,17 +209,18 @@ def _imports(log: list[Row], pairs: list[Row], journals: Journals, counted: Coun
 def _exclusions(
     log: list[Row], images: list[Row], journals: Journals, counted: Counter[str]
 ) -> Iterator[str]:
-    """What was taken out with an acknowledged answer is out, and what the lead did last holds."""
+    """What was taken out with an acknowledged answer that stands is out, and what the lead did last holds."""
     excluded = {image["row"] for image in images if image["excluded_at"] is not None}
     sides = {row["id"]: row for row in log}
     rows_of: dict[str, int] = {}
     for _, ack in _events(journals, "ack", "answer"):
         if row := sides.get(ack["id"].lower()):
             rows_of |= {ack["left"]: row["left_row"], ack["right"]: row["right_row"]}
+    taken_back = {row["supersedes"] for row in log}
     for name, ack in _events(journals, "ack", "answer"):
         for image in ack.get("exclude", []):
             counted["acknowledged exclusion"] += 1
-            if rows_of.get(image) not in excluded:
+            if ack["id"].lower() not in taken_back and rows_of.get(image) not in excluded:
                 counted["lost"] += 1
                 yield f"lost: {name} excluded an image with answer {ack['id']}, and it is not excluded"
     final = {line["image"]: line["excluded"] for _, line in _events(journals, "ack", "exclude")}

@@ -38,7 +38,7 @@ def make(folder: Path, *, images: int, store: str = "", trainer: int = 400) -> P
     changes = {
         # Features are computed once by the trainer and kept in the cache, which may be damaged as well.
         "ranker": {"backbone": "lite0", "image_size": 32, "components": 8},
-        "ask": {"start": "random", "budget": 1000.0, "raters": 3},  # never done; three people a pair
+        "ask": {"start": "random", "budget": "100000%", "raters": 3},  # never done; three people a pair
     }
     with Study.create(
         folder / "study",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +95,8 @@ def test_init_next_train_score_grade_export_import(study: Path, data: Path) -> N
     assert "30 were already there" in run("import", study, data / "answers.csv").output
     trained = json.loads(run("train", study, "--json").output)
     assert (trained["round"], trained["answers"]) == (0, 30)
-    assert "model 001" in run("train", study).output
+    assert "model 2 trained on" in run("train", study).output
+    assert re.search(r"newest model +2 \(models/round-001-", run("status", study).output)
 
     run("score", study, "-o", data / "scores.csv")
     scores = pd.read_csv(data / "scores.csv")

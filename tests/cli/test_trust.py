@@ -43,7 +43,7 @@ def tamper(study: Path, *statements: str) -> None:
 
 def test_check_prints_heads_and_holds_the_study_against_them(study: Path) -> None:
     heads = json.loads(run("check", study, "--json").output)["heads"]
-    assert [head.split(":")[:2] for head in heads] == [["comparisons", "5"], ["grades", "0"], ["audit", "0"]]
+    assert [head.split(":")[:2] for head in heads] == [["comparisons", "5"], ["grades", "0"], ["audit", "1"]]
     assert all(head in run("check", study).output for head in heads)
     run("check", study, "--expect", heads[0], "--expect", heads[1])
     tamper(

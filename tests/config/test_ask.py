@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.acquire import get_strategy, strategies
 from steelyard.config import AskConfig, StudyConfig, ask_preset
-from steelyard.config.strategies import ALIASES, BUILT_IN, GROUP
+from steelyard.config.strategies import ALIASES, BUILT_IN, GROUP, IN_WORDS
 from steelyard.errors import AcquireError, ConfigError, StudyError
 from steelyard.rescue import backup_study, check_study, restore_study
 from steelyard.study import Study
@@ -83,3 +83,7 @@ def test_a_study_whose_plug_in_is_missing_can_be_looked_after(tmp_path: Path) ->
 def test_presets_ask_as_the_paper_did() -> None:
     assert (ask_preset("paper").strategy, ask_preset("paper").start_share) == ("variance", 0.2)
     assert ask_preset("quick") == AskConfig()
+
+
+def test_every_strategy_of_ours_is_said_in_words() -> None:
+    assert set(IN_WORDS) == set(BUILT_IN)

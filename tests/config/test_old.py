@@ -18,6 +18,7 @@ from steelyard.config import (
     ranker_from_saved,
     ranker_preset,
 )
+from steelyard.config.page import PageConfig
 from steelyard.errors import ConfigError
 
 FILES = Path(__file__).parents[1] / "files"
@@ -27,18 +28,22 @@ CONFIGS = FILES / "configs-0.1"
 @pytest.mark.parametrize("preset", ["quick", "features", "small", "tuned", "paper"])
 def test_a_preset_that_0_1_wrote_is_that_preset_now(preset: str, tmp_path: Path) -> None:
     config = StudyConfig.load(CONFIGS / f"{preset}.toml")
-    assert config == StudyConfig(name=preset, ranker=ranker_preset(preset), ask=ask_preset(preset))
+    first = {"recipe": 1} if preset == "quick" else {}  # the features it has, and is to keep
+    assert config == StudyConfig(
+        name=preset, ranker=ranker_preset(preset, **first), ask=ask_preset(preset),
+        page=PageConfig(reasons=("blurred", "stool", "wrong organ", "duplicate", "other")),  # 0.1's, and no others
+    )  # fmt: skip
     config.save(tmp_path / "study.toml")
-    assert (tmp_path / "study.toml").read_text(encoding="utf-8").startswith("version = 2\n")
+    assert (tmp_path / "study.toml").read_text(encoding="utf-8").count("\nversion = 3\n") == 1
     assert StudyConfig.load(tmp_path / "study.toml") == config
 
 
 def test_what_0_1_ignored_is_left_out() -> None:
     everything = StudyConfig.load(CONFIGS / "convex-with-everything.toml")
-    assert everything.ranker == ConvexConfig(components=64, kernel="rbf")
+    assert everything.ranker == ConvexConfig(components=64, kernel="rbf", recipe=1)
     assert (everything.page.grades, everything.page.keys) == (("calm", "angry"), {"left": "a"})
     mlp = StudyConfig.load(CONFIGS / "mlp.toml")
-    assert mlp.ranker == NetworkConfig(posterior="laplace", hidden=64)
+    assert mlp.ranker == NetworkConfig(posterior="laplace", hidden=64, recipe=1)
     assert mlp.refit_after == 7
 
 
@@ -64,15 +69,38 @@ def test_a_file_of_0_1_is_still_checked(tmp_path: Path) -> None:
 
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
-    file.write_text('version = 3\nname = "x"\n', encoding="utf-8")
+    file.write_text('version = 4\nname = "x"\n', encoding="utf-8")
     with pytest.raises(
-        ConfigError, match=r"study.toml has version 3, which a newer Steelyard wrote.*install"
+        ConfigError, match=r"study.toml has version 4, which a newer Steelyard wrote.*install"
     ):
         StudyConfig.load(file)
     for odd in ('"two"', "0", "true", "2.0"):
         file.write_text(f"version = {odd}\n", encoding="utf-8")
         with pytest.raises(ConfigError, match="'version' is a whole number, 1 or more"):
             StudyConfig.load(file)
+
+
+def test_what_does_not_say_by_which_recipe_is_by_the_first(tmp_path: Path) -> None:
+    """Files of version 2, and models saved before there were two: their features are not to change under them."""
+    file = tmp_path / "study.toml"
+    for ranker in ("", '[ranker]\nkind = "convex"\nbackbone = "lite0"\n', '[ranker]\nkind = "network"\n'):
+        file.write_text(f"version = 2\n{ranker}", encoding="utf-8")
+        assert StudyConfig.load(file).ranker.recipe == 1
+        StudyConfig.load(file).save(file)
+        assert StudyConfig.load(file).ranker.recipe == 1, "and it is written down"
+        file.write_text(f"version = 3\n{ranker}", encoding="utf-8")
+        assert StudyConfig.load(file).ranker.recipe == 2
+    for config in (ConvexConfig(), NetworkConfig()):
+        before = {key: value for key, value in config.to_dict().items() if key != "recipe"}
+        assert ranker_from_saved(before) == config.with_changes(recipe=1)
+        assert ranker_from_saved(config.to_dict()) == config
+    # Where there are no features of ours there is nothing to say.
+    for config in (ConvexConfig(backbone="none"), ranker_preset("tuned"), ranker_preset("small")):
+        assert ranker_from_saved({k: v for k, v in config.to_dict().items() if k != "recipe"}) == config
+    with pytest.raises(ConfigError, match=r"'ranker.recipe' is one of|'ranker.recipe' is 1 or 2"):
+        ConvexConfig(recipe=3)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"'ranker.recipe' has no effect here"):
+        ConvexConfig(backbone="none", recipe=1)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +166,7 @@ def test_a_trained_backbone_that_0_1_called_convex_loads_as_the_network_it_is() 
 def test_weights_that_0_1_did_not_read_are_not_read_now() -> None:
     """Its studies took the usual weights for features, whatever `weights` said; the features are in their caches."""
     values = {"head": "convex", "backbone": "lite2", "weights": "other.pth"}
-    assert ranker_from_saved(values) == ConvexConfig()
+    assert ranker_from_saved(values) == ConvexConfig(recipe=1)
     trained = {"head": "mlp", "backbone": "densenet169", "weights": "other.pth"}
     assert ranker_from_saved(trained).weights == "other.pth"
 
@@ -147,4 +175,4 @@ def test_what_0_1_could_not_score_with_opens_and_can_be_scored_with() -> None:
     values = {"head": "mlp", "backbone": "none", "dropout": 0.0, "posterior": "closed_form", "draws": 9}
     assert ranker_from_saved(values) == NetworkConfig(backbone="none", dropout=0, posterior="laplace")
     values = {"head": "mlp", "masks": "independent", "screening": 0.5}
-    assert ranker_from_saved(values) == NetworkConfig(masks="independent")
+    assert ranker_from_saved(values) == NetworkConfig(masks="independent", recipe=1)

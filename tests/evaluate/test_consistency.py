@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steelyard.evaluate.consistency import consistency
+from steelyard.evaluate.consistency import consistency, side_in_words
 
 NAN = float("nan")
 
@@ -40,3 +40,11 @@ def test_only_ties_and_unjudged_answers_say_nothing_about_sides_or_the_model() -
     assert found["equal"] == 1
     assert found["side"] is None
     assert found["with the model"] is None
+
+
+def test_the_side_is_said_in_words() -> None:
+    said = side_in_words({"left": 40, "right": 10, "share left": 0.8, "p": 2e-5})
+    assert said == "left was chosen 40 of 50 times; chance alone is as uneven in fewer than 1 of 100 studies: somebody may prefer a side"  # fmt: skip
+    assert (
+        side_in_words({"left": 1, "right": 0, "share left": 1.0, "p": None}) == "left was chosen 1 of 1 times"
+    )

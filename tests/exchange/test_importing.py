@@ -50,7 +50,7 @@ def nothing_there(study: Study) -> bool:
     return (
         not study.store.answers.log()
         and not len(study.store.pairs.columns().rows)
-        and not study.store.audit.log()
+        and not study.store.audit.log(action="imported")
     )
 
 
@@ -218,7 +218,7 @@ def test_the_audit_log_says_who_when_which_file_and_how_many(study: Study, tmp_p
     file = write(tmp_path / "a.csv", lines(7))
     import_file(study, file, by="Dr. K")
     import_file(study, file)
-    first, second = study.store.audit.log()
+    first, second = study.store.audit.log(action="imported")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert (first.actor, first.action) == ("Dr. K", "imported")
     assert first.detail == {

@@ -25,6 +25,27 @@ def test_the_settings_of_a_run_of_0_1_are_read_and_are_the_same_run() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
 
 
+def test_a_run_says_by_which_recipe_its_features_are(tmp_path: Path) -> None:
+    from steelyard.errors import ExperimentError
+    from steelyard.experiment.folder import RunFolder
+
+    def run(name: str, fixed: dict[str, Any], *, resume: bool) -> None:
+        told = {"config": {}, "fixed": fixed, "data": {"fingerprint": "x"}, "methods": [], "commands": []}
+        RunFolder(tmp_path / name).open(told, resume=resume)
+
+    second, first = (ExperimentConfig(images="x", ranker=ranker).fixed() for ranker in ({}, {"recipe": 1}))
+    older = {key: value for key, value in second.items() if key != "recipe"}
+    for name, made, refused, said in (
+        ("older", older, second, "recipe=1, not 2"),
+        ("new", second, first, "recipe=2, not 1"),
+    ):
+        run(name, made, resume=False)
+        with pytest.raises(ExperimentError, match=said):
+            run(name, refused, resume=True)
+    run("older", first, resume=True)
+    run("new", second, resume=True)
+
+
 def test_draws_are_for_rankers_that_draw() -> None:
     config = ExperimentConfig(features="x.npy", draws=7)
     assert config.ranker_config() == ConvexConfig(backbone="none")

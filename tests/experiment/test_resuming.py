@@ -85,7 +85,7 @@ def test_nothing_is_computed_when_all_is_there(
         progress=lambda *call: told.append(call),
     )
     assert (finished.path / "results.csv").read_bytes() == before
-    assert told[-1] == (12, 12, "cells: 12 of 12, 12 found finished")
+    assert told[-1] == (12, 12, "cells: 12 found finished")
 
 
 def test_what_a_living_process_is_writing_stays(matrix: dict[str, str], tmp_path: Path) -> None:
@@ -107,16 +107,16 @@ def test_what_a_living_process_is_writing_stays(matrix: dict[str, str], tmp_path
 
 def test_methods_and_seeds_can_be_added(matrix: dict[str, str], tmp_path: Path) -> None:
     run_experiment(small(matrix, methods=("random",), only_folds=(0,)), tmp_path / "RUN")
-    told: list[str] = []
+    told: list[tuple[int, int, str]] = []
     folder = run_experiment(
         small(matrix, methods=("all",), seeds=2),
         tmp_path / "RUN",
         resume=True,
-        progress=lambda *call: told.append(call[2]),
+        progress=lambda *call: told.append(call),
     )
     table = folder.table("results")
     assert table.groupby("method", sort=False).size().to_dict() == {"random": 3, "all": 4}
-    assert any("left" in text for text in told)
+    assert told == [(done, 4, "cells") for done in range(5)]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images import cache
-from steelyard.images.cache import UnreadableImages, cached_pixels, cached_rows
+from steelyard.images.cache import UnreadableImages, cached_pixels, cached_rows, kept_rows
 from steelyard.images.catalog import Catalog
 from steelyard.images.files import content_id
 
@@ -42,8 +42,11 @@ class Counting:
         return np.repeat(self.numbers[positions][:, None], 3, axis=1).astype(np.float32)
 
 
+SETTINGS: dict[str, Any] = {"backbone": "x", "size": 8}
+
+
 def get(folder: Path, ids: list[str], compute: Any, **options: Any) -> np.ndarray:
-    given = {"row_shape": (3,), "dtype": np.float32, "settings": {"backbone": "x", "size": 8}, "batch": 10}
+    given = {"row_shape": (3,), "dtype": np.float32, "settings": SETTINGS, "batch": 10}
     return cached_rows(folder, ids, compute, **(given | options))
 
 
@@ -115,7 +118,33 @@ class TestRows:
         seen: list[tuple[int, int]] = []
         ids = ids_of(25)
         get(tmp_path, ids, Counting(ids), progress=lambda done, total, _: seen.append((done, total)))
-        assert seen == [(10, 25), (20, 25), (25, 25)]
+        assert seen == [(0, 25), (10, 25), (20, 25), (25, 25)]
+
+    def test_progress_counts_what_was_there_before(self, tmp_path: Path) -> None:
+        """Whoever goes on after an interruption sees how far the whole is, not the rest of it."""
+        seen: list[tuple[int, int]] = []
+        ids = ids_of(25)
+        get(tmp_path, ids[:12], Counting(ids[:12]))
+        get(tmp_path, ids, Counting(ids), progress=lambda done, total, _: seen.append((done, total)))
+        assert seen == [(12, 25), (22, 25), (25, 25)]
+        get(tmp_path, ids, Counting(ids), progress=lambda *_: pytest.fail("nothing was computed"))
+
+    def test_rows_that_are_kept_are_found_without_their_shape(self, tmp_path: Path) -> None:
+        ids = ids_of(12)
+        assert kept_rows(tmp_path, ids, SETTINGS) is None
+        rows = get(tmp_path, ids[:10], Counting(ids))
+        get(tmp_path, ids, Counting(ids), settings={**SETTINGS, "size": 7})
+        found = kept_rows(tmp_path, ids[:10], SETTINGS)
+        assert found is not None
+        assert np.array_equal(found, rows)
+        assert kept_rows(tmp_path, ids, SETTINGS) is None, "two are missing"
+        assert kept_rows(tmp_path, ids[3:6], SETTINGS).tolist() == rows[3:6].tolist()  # type: ignore[union-attr]
+
+    def test_a_damaged_description_hides_a_cache_and_breaks_nothing(self, tmp_path: Path) -> None:
+        ids = ids_of(4)
+        get(tmp_path, ids, Counting(ids))
+        next(tmp_path.glob("*/settings.json")).write_text("{", encoding="utf-8")
+        assert kept_rows(tmp_path, ids, SETTINGS) is None
 
     def test_a_complete_cache_needs_no_permission_to_write(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

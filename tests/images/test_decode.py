@@ -198,6 +198,41 @@ class TestExifTurns:
         assert (decode(encoded(RGB, "PNG", exif=exif)) == picture()).all()
 
 
+class TestUnpackedSmaller:
+    def large(self, **options: object) -> tuple[np.ndarray, bytes]:
+        rgb = np.asarray(Image.fromarray(picture()).resize((36 * 32, 24 * 32), Image.Resampling.BICUBIC))
+        return rgb, encoded(Image.fromarray(rgb), "JPEG", quality=95, **options)
+
+    @pytest.mark.parametrize(
+        ("least", "height"), [(0, 768), (500, 768), (384, 384), (200, 192 * 2), (96, 96), (1, 96)]
+    )
+    def test_to_no_less_than_was_asked_for(self, least: int, height: int) -> None:
+        rgb, data = self.large()
+        small = decode(data, least=least)
+        assert small.shape == (height, height * 3 // 2, 3)
+        assert np.abs(resize(small, 48).astype(int) - resize(rgb, 48)).mean() < 2
+
+    def test_upright_too(self) -> None:
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        _, data = self.large(exif=exif)
+        assert decode(data, least=96).shape == (144, 96, 3)
+
+    @pytest.mark.parametrize("left_out", [4, 200, 5000])
+    def test_a_damaged_end_is_found(self, left_out: int) -> None:
+        _, data = self.large()
+        for least in (0, 96):
+            with pytest.raises(ImageError, match="truncated"):
+                decode(data[:-left_out], least=least)
+
+    @pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP", "BMP"])
+    def test_other_formats_are_whole(self, format: str) -> None:
+        deep = Image.fromarray(np.arange(24 * 36, dtype=np.uint16).reshape(24, 36) * 60)
+        for image in (RGB, RGB.convert("RGBA"), deep) if format in ("PNG", "TIFF") else (RGB,):
+            data = encoded(image, format)
+            assert np.array_equal(decode(data, least=4), decode(data))
+
+
 class TestResize:
     def test_squeezes_the_whole_picture(self) -> None:
         wide = np.zeros((10, 40, 3), np.uint8)

@@ -185,7 +185,8 @@ class TestCsv:
         assert catalog.groups is not None
         assert catalog.groups[:3].tolist() == ["anna", "bob", "anna"]
         assert catalog.groups[3] == catalog.ids[3]
-        assert "1 images without a group" in catalog.report.notes[0]
+        assert "not used: note" in catalog.report.notes[0]
+        assert "1 images without a group" in catalog.report.notes[1]
 
     @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
     def test_delimiters(self, tmp_path: Path, delimiter: str) -> None:

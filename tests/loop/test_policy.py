@@ -16,7 +16,7 @@ def policy(images: int = 200, **ask: Any) -> Policy:
 
 def standing(**facts: Any) -> Standing:
     known: dict[str, Any] = {
-        "model": False, "answered": 0, "new": 0, "new_grades": 0, "up": lambda: 0, "started": lambda: False,
+        "model": False, "answered": 0, "new": 0, "learnt": 0, "new_grades": 0, "up": lambda: 0, "started": lambda: False,
     }  # fmt: skip
     return Standing(**{**known, **facts})
 
@@ -81,6 +81,14 @@ def test_a_page_holds_pairs_for_everybody_within_the_budget() -> None:
     assert policy(budget=0.5, raters=2).left(answered=150, up=20) == 10
 
 
+def test_who_goes_on_beyond_the_plan_gets_a_few_pairs_at_a_time() -> None:
+    study = policy(budget=0.5)  # 100 answers
+    assert study.page_wants(people=4, up=0, answered=100, beyond=1) == 2 * AHEAD
+    assert study.page_wants(people=4, up=5, answered=130, beyond=1) == 2 * AHEAD - 5
+    assert study.page_wants(people=4, up=2 * AHEAD, answered=130, beyond=1) == 0
+    assert study.page_wants(people=4, up=0, answered=10, beyond=1) == 10 * AHEAD, "within the plan as ever"
+
+
 def test_the_trainer_brings_enough_for_those_who_wait() -> None:
     assert policy(start_share=0.5).by_trainer(asked=0, model=False) == 100
     assert policy(start_share=0.01).by_trainer(asked=0, model=False) == FEW
@@ -92,11 +100,21 @@ def test_the_trainer_brings_enough_for_those_who_wait() -> None:
 
 def test_without_features_people_are_kept_busy_until_the_trainer_brings_its_pairs() -> None:
     spread = policy(start="spread", strategy="epig")
-    assert spread.without_features(30, model=False, up=lambda: 0) == (FEW, "random")
-    assert spread.without_features(30, model=False, up=lambda: 3) == (0, "random")
-    assert spread.without_features(30, model=True, up=lambda: 3) == (30, "epig")
-    assert policy(strategy="coreset").without_features(5, model=True, up=lambda: 0) == (5, "random")
-    assert policy(start="random").without_features(30, model=False, up=lambda: 3) == (30, "random")
+    missing = {"described": lambda: False}
+    assert spread.for_page(30, model=False, up=lambda: 0, **missing) == (FEW, "random")
+    assert spread.for_page(30, model=False, up=lambda: 3, **missing) == (0, "random")
+    assert spread.for_page(30, model=True, up=lambda: 3, **missing) == (30, "epig")
+    assert policy(strategy="coreset").for_page(5, model=True, up=lambda: 0, **missing) == (5, "random")
+    assert policy(start="random").for_page(30, model=False, up=lambda: 3, **missing) == (30, "random")
+
+
+def test_with_features_at_hand_the_page_chooses_as_the_trainer_does() -> None:
+    spread = policy(start="spread")
+    assert spread.for_page(30, model=False, up=lambda: 3, described=lambda: True) == (30, "spread")
+    assert policy(strategy="coreset").for_page(5, model=True, up=lambda: 0, described=lambda: True) == (
+        5,
+        "coreset",
+    )
 
 
 def test_a_search_is_smaller_only_where_somebody_waits_for_a_few_pairs() -> None:
@@ -139,6 +157,10 @@ def test_a_fit_follows_enough_answers_or_the_last_ones() -> None:
     assert study.work(standing(model=True, answered=100, new=1), refit_after=20) == "fit"
     assert study.work(standing(model=True, answered=100, new=0), refit_after=20) == ""
     assert study.work(standing(answered=0, new=30), refit_after=20) == ""  # all taken back
+    assert study.work(standing(model=True, answered=105, new=5, learnt=95), refit_after=20) == "fit"
+    # Beyond the plan not every answer is worth a model.
+    assert study.work(standing(model=True, answered=105, new=5, learnt=100), refit_after=20) == ""
+    assert study.work(standing(model=True, answered=120, new=20, learnt=100), refit_after=20) == "fit"
     assert study.work(standing(model=True, answered=50, new_grades=20), refit_after=20) == "fit"
     assert policy(budget=0.02, start="random").work(standing(answered=4, new=4), refit_after=20) == "fit"
 

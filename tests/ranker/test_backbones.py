@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from steelyard.errors import MissingExtraError, RankerError
 from steelyard.ranker import backbones
-from steelyard.ranker.backbones import build, find_weights, load_lite, pixels_of, read_weights
+from steelyard.ranker.backbones import build, find_weights, load_lite, read_weights
+from steelyard.ranker.pixels import pixels_of
 
 
 def torchvision_state(old: bool) -> dict[str, Tensor]:

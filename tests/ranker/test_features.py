@@ -45,32 +45,52 @@ def test_averages_of_every_block_by_hand(pictures: np.ndarray) -> None:
         for block in network._blocks:
             x = block(x)
             expected.append(x.mean((2, 3)))
-    found = extract(pictures, backbone="lite0", image_size=64, flips=False)
+    found = extract(pictures, backbone="lite0", image_size=64, flips=False, recipe=1)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, torch.cat(expected, 1).numpy(), atol=1e-4)
 
 
 def test_mirror_images_have_the_same_features(pictures: np.ndarray) -> None:
-    rows = extract(pictures, backbone="lite0", image_size=64)
+    rows = extract(pictures, backbone="lite0", image_size=64, recipe=1)
     for turned in (pictures[:, ::-1], pictures[:, :, ::-1], pictures[:, ::-1, ::-1]):
-        np.testing.assert_allclose(extract(turned, backbone="lite0", image_size=64), rows, atol=1e-4)
-    other = extract(pictures, backbone="lite0", image_size=64, flips=False)
+        np.testing.assert_allclose(
+            extract(turned, backbone="lite0", image_size=64, recipe=1), rows, atol=1e-4
+        )
+    other = extract(pictures, backbone="lite0", image_size=64, flips=False, recipe=1)
     assert np.abs(other - rows).max() > 0.01
 
 
-def test_batch_size_and_source_do_not_matter(pictures: np.ndarray, tmp_path: Path) -> None:
-    whole = extract(pictures, backbone="lite0", image_size=64)
+def test_the_recipes_are_near_each_other_and_never_mixed(pictures: np.ndarray, tmp_path: Path) -> None:
+    album = Album(pictures)
+    rows = {
+        recipe: extract(album, backbone="lite0", image_size=64, recipe=recipe, cache=tmp_path)  # type: ignore[arg-type]
+        for recipe in (1, 2, 1, 2)
+    }
+    assert album.reads == 10, "each recipe computed its own rows, once"
+    assert len(list(tmp_path.iterdir())) == 2
+    assert 0.9 < np.corrcoef(rows[1].ravel(), rows[2].ravel())[0, 1] < 0.9999
+    # Backbones that have no second recipe keep the rows they have.
+    for recipe in (1, 2):
+        extract(album, backbone="small", weights="none", recipe=recipe, cache=tmp_path / "small")  # type: ignore[arg-type]
+    assert album.reads == 15
+
+
+@pytest.mark.parametrize("recipe", [1, 2])
+def test_batch_size_and_source_do_not_matter(pictures: np.ndarray, recipe: int) -> None:
+    whole = extract(pictures, backbone="lite0", image_size=64, recipe=recipe)  # type: ignore[arg-type]
     steps: list[tuple[int, int]] = []
     single = extract(
         Album(pictures),
         backbone="lite0",
         image_size=64,
+        recipe=recipe,  # type: ignore[arg-type]
         batch=2,
         progress=lambda done, total, text: steps.append((done, total)),
     )
-    np.testing.assert_allclose(single, whole, atol=1e-4)
+    # In whole numbers, what an image is computed with makes no difference at all.
+    np.testing.assert_allclose(single, whole, rtol=0, atol={1: 1e-4, 2: 0}[recipe])
     assert steps == [(2, 5), (4, 5), (5, 5)]
-    listed = extract(list(pictures), backbone="lite0", image_size=64)
+    listed = extract(list(pictures), backbone="lite0", image_size=64, recipe=recipe)  # type: ignore[arg-type]
     np.testing.assert_array_equal(listed, whole)
 
 
@@ -117,13 +137,42 @@ def test_what_is_no_picture_is_named(source: object, message: str) -> None:
         extract(np.zeros((1, 8, 8, 3), dtype=np.uint8), backbone="lite9")
 
 
+def test_large_jpegs_are_unpacked_smaller_by_the_second_recipe_alone(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from steelyard.errors import ImageError
+    from steelyard.images.catalog import Catalog
+
+    rng = np.random.default_rng(5)
+    for k in range(3):
+        smooth = Image.fromarray(rng.integers(0, 256, size=(9, 12, 3), dtype=np.uint8))
+        smooth.resize((1200, 900), Image.Resampling.BICUBIC).save(tmp_path / f"{k}.jpg", quality=92)
+    catalog = Catalog.from_folder(tmp_path)
+    seen: list[tuple[int, int]] = []
+    whole, small = catalog.read, catalog.read_small
+    catalog.read = lambda row: seen.append((row, 0)) or whole(row)  # type: ignore[method-assign,func-returns-value,assignment]
+    catalog.read_small = lambda row, least: seen.append((row, least)) or small(row, least)  # type: ignore[method-assign,func-returns-value,assignment]
+    scaled = extract(catalog, backbone="lite0", image_size=64)
+    assert {least for _, least in seen} == {128}
+    # The same pictures unpacked whole give nearly the same numbers.
+    plain = extract([whole(row) for row in range(3)], backbone="lite0", image_size=64)
+    assert np.abs(scaled - plain).max() < 0.25 * np.abs(plain).std()
+    seen.clear()
+    extract(catalog, backbone="lite0", image_size=64, recipe=1)
+    assert {least for _, least in seen if _ < 3} == {0}
+    cut = tmp_path / "0.jpg"
+    cut.write_bytes(cut.read_bytes()[:-2000])
+    with pytest.raises(ImageError, match="truncated"):
+        extract(catalog, backbone="lite0", image_size=64)
+
+
 def test_importing_does_not_load_torch() -> None:
     import subprocess
     import sys
 
     code = "import sys, steelyard.ranker.features; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert features.__all__ == ["extract"]
+    assert features.__all__ == ["extract", "feature_settings"]
 
 
 @pytest.mark.realdata

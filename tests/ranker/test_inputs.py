@@ -51,7 +51,7 @@ def test_weights_and_threads_hold_for_pictures_and_catalogs(
 ) -> None:
     usual = read_inputs(source, settings_of(kind))
     threads: list[int] = []
-    for network in (features._Extractor, trunk._Trunk):
+    for network in (features._Quick, trunk._Trunk):
         monkeypatch.setattr(network, "rows", _watched(network.rows, threads))
     before = torch.get_num_threads()
     random = read_inputs(source, settings_of(kind, weights="none", threads=before + 1))

@@ -14,11 +14,12 @@ import steelyard as sy
 from steelyard.config import NetworkConfig, StudyConfig, ranker_preset
 from steelyard.errors import ConfigError, RankerError
 from steelyard.ranker import trunk
-from steelyard.ranker.backbones import build, pixels_of
+from steelyard.ranker.backbones import build
 from steelyard.ranker.dropout import masked_layers
 from steelyard.ranker.inputs import coarse_rows, read_inputs
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.network import build_network
+from steelyard.ranker.pixels import pixels_of
 from steelyard.ranker.ranker import load_ranker
 from steelyard.ranker.scoring import batches_of, draw_scores, mean_scores
 from steelyard.ranker.train import train

@@ -10,6 +10,7 @@ from steelyard.annotators import make_annotator
 from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.report import write_report
+from steelyard.report.study_report import _findings
 from steelyard.study import Study
 
 
@@ -41,7 +42,7 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "anna",
         "ben",
         "most severe",
-        "mildest",
+        "least severe",
         "fingerprint",
         "Accuracy as answers came in",
         "by known grade",
@@ -52,12 +53,34 @@ def test_a_study_is_reported_with_people_accuracy_and_ends(study: Study, tmp_pat
         "What is not known",
     ):
         assert needed in text
-    assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {"people", "ends", "unlike"}
+    assert {p.stem for p in (tmp_path / "study_files" / "tables").iterdir()} == {
+        "people",
+        "questions",
+        "ends",
+        "unlike",
+    }
     assert {p.stem for p in (tmp_path / "study_files" / "figures").iterdir()} == {
         "history",
         "scale",
         "grades",
     }
+
+
+def test_one_person_and_little_time_are_put_into_words(study: Study, tmp_path: Path) -> None:
+    with study:
+        facts = study.status(), study.accuracy(), study.agreement()
+    for seconds, took in ((0.2, "less than a minute"), (6.0, "8 minutes")):
+        assert _findings(*facts, seconds)[-1].endswith(f"so all answers together took {took}.")
+    alone = Study.create(tmp_path / "alone", study.catalog, preset="features", ask={"start": "random"})
+    alone.propose(20)
+    alone.simulate(make_annotator("perfect", np.arange(60)), name="anna")
+    alone.fit()
+    alone.close()
+    text = write_report(tmp_path / "alone", tmp_path / "alone.html", formats=("svg",)).read_text(
+        encoding="utf-8"
+    )
+    assert "20 answers from 1 person " in text
+    assert "model 1 (models/round-000-" in text
 
 
 def test_an_image_stands_once_in_the_table_of_ends(study: Study, tmp_path: Path) -> None:
@@ -68,13 +91,26 @@ def test_an_image_stands_once_in_the_table_of_ends(study: Study, tmp_path: Path)
     assert ends["image"].is_unique
     assert ends["rank"].is_monotonic_increasing
     said = ends["one of the"].str.split(", ").explode().value_counts()
-    assert said.to_dict() == {"most severe": 5, "mildest": 5, "least certain": 5}
+    assert said.to_dict() == {"most severe": 5, "least severe": 5, "least certain": 5}
 
 
-def test_figures_name_grades_without_their_definitions() -> None:
-    from steelyard.report.study_report import _short
-
-    assert _short(("Mayo 0: normal", "1", "2: a: b")) == ["Mayo 0", "1", "2"]
+def test_each_answer_is_reported_with_the_question_that_was_asked(study: Study, tmp_path: Path) -> None:
+    before = study.store.answers.count()
+    study.config = study.config.with_changes(page={"question": "Which has more bleeding?"})
+    for pair in study.ask(3):
+        study.tell(pair, "left")
+    study.close()
+    study.config.save(study.folder / "study.toml")
+    text = write_report(study.folder, tmp_path / "study.html", formats=()).read_text(encoding="utf-8")
+    asked = pd.read_csv(tmp_path / "study_files" / "tables" / "questions.csv")
+    assert asked["question"].tolist() == ["Which is more severe?", "Which has more bleeding?"]
+    assert asked["answers"].tolist() == [before, 3]
+    assert asked["first"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
+    assert "to 2 wordings of the question – the newest: Which has more bleeding? –" in text
+    assert "turned into a bleeding score" in text
+    assert (
+        "severe" not in pd.read_csv(tmp_path / "study_files" / "tables" / "ends.csv")["one of the"].str.cat()
+    )
 
 
 def test_the_address_of_the_store_is_not_shown_around(study: Study, tmp_path: Path) -> None:

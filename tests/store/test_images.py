@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
@@ -71,6 +73,34 @@ def test_both_databases_refuse_the_same_fields(store: Store, image: NewImage, me
 def test_unknown_ids_are_unknown(store: Store, id: str) -> None:
     with pytest.raises(StoreError):
         store.images.get(id)
+
+
+def test_images_that_join_get_the_next_rows_once(store: Store) -> None:
+    known = store.images.all(limit=1)[0]
+    new = [NewImage(0, "a", "a.png", "p", 2), NewImage(0, known.id), NewImage(0, "b"), NewImage(7, "a")]
+    assert store.images.append(new, by="ada", detail={"folder": "/x"}) == 2
+    assert [(i.row, i.id, i.group, i.grade) for i in store.images.all(after_row=11)] == [
+        (12, "a", "p", 2), (13, "b", None, None),
+    ]  # fmt: skip
+    assert store.images.get(known.id) == known
+    assert store.images.append(new, by="ada", detail={}) == 0
+    assert store.images.count() == 14
+    entries = [entry for entry in store.audit.log() if entry.action == "add images"]
+    assert [entry.detail for entry in entries] == [{"folder": "/x", "images": 2, "first_row": 12}]
+    with pytest.raises(StoreError, match="a path"):
+        store.images.append([NewImage(0, "c"), NewImage(0, "d", "p\x00")], by="ada", detail={})
+    assert store.images.count() == 14
+
+
+def test_many_join_at_once(url: str, store: Store) -> None:
+    def join(part: int) -> int:
+        with Store.open(url) as own:
+            images = [NewImage(0, f"{part}-{k}") for k in range(20)] + [NewImage(0, "shared")]
+            return own.images.append(images, by=f"p{part}", detail={})
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(join, range(4))) == 81
+    assert [image.row for image in store.images.all()] == list(range(93))
 
 
 def test_a_moved_folder_is_written_down(store: Store) -> None:

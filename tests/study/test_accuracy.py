@@ -36,7 +36,9 @@ def make(tmp_path: Path, rows: np.ndarray):  # type: ignore[no-untyped-def]
     def study(**ask: object) -> Study:
         catalog = sy.Catalog.from_features(tmp_path / "rows.npy")
         made.append(
-            Study.create(tmp_path / f"s{len(made)}", catalog, preset="features", ask={"budget": 50.0, **ask})
+            Study.create(
+                tmp_path / f"s{len(made)}", catalog, preset="features", ask={"budget": "5000%", **ask}
+            )
         )
         return made[-1]
 

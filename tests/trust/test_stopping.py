@@ -43,7 +43,9 @@ def said(
 def test_what_would_bring_little_is_enough_and_what_may_bring_more_is_not() -> None:
     little = said(models=[model(100, (300, 0.002, 0.001), (500, 0.003, 0.001))])
     assert little.stop
-    assert "What is still planned would bring less than 1 point, 90% sure: you can stop." in little.sentence
+    assert (
+        "The answers still planned would bring less than 1 point, 90% sure: you can stop." in little.sentence
+    )
     unsure = said(models=[model(100, (300, 0.002, 0.005), (500, 0.003, 0.005))])
     assert not unsure.stop, "the mean is small, but it may be more"
     assert "up to 2 points" in unsure.sentence
@@ -63,7 +65,8 @@ def test_only_looks_decide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "words"), [(UNKNOWN, "cannot be told"), ((0.4, 0.28, 0.55, 60), "no better than a coin")]
+    ("accuracy", "words"),
+    [(UNKNOWN, "cannot be told"), ((0.4, 0.28, 0.55, 60), "no better than tossing a coin")],
 )
 @pytest.mark.parametrize("answers", [100, 500])
 def test_nobody_may_stop_at_what_may_be_a_coin(
@@ -98,7 +101,7 @@ def test_a_level_is_reached_when_it_is_sure() -> None:
     assert "At least 85% are ordered right, 95% sure: you can stop." in there.sentence
     never = said((*near, 300), rule, 500, models=[model(400, (500, 0.0, 0.0), accuracy=(0.8, 0.77, 0.83))])
     assert not never.stop
-    assert "85% is not reached for sure" in never.sentence
+    assert "85% is not surely reached" in never.sentence
 
 
 def test_an_accuracy_that_cannot_be_told_reaches_no_level() -> None:

@@ -74,6 +74,11 @@ class Client(httpx.Client):
         """The session's token."""
         return str(self.get("/api/v1/me").json()["csrf"])
 
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie."""
+        return str(self.server.app.state.web.accounts.cookie)
+
     def sign_in(self, name: str) -> Client:
         """Sign in by personal link."""
         reply = self.post("/api/v1/session", json={"link": self.server.secrets[name]})

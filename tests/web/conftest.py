@@ -72,7 +72,7 @@ def make_study(pictures: Path, tmp_path: Path) -> Iterator[MakeStudy]:
 
     def make(folder: str = "colon", **changes: Any) -> Study:
         catalog = Catalog.from_features(pictures / "features.npy", pictures / "labels.csv", root=pictures)
-        settings = {"page": {"grades": GRADES}, "ask": {"budget": 2.0, "start": "random"}, **changes}
+        settings = {"page": {"grades": GRADES}, "ask": {"budget": "200%", "start": "random"}, **changes}
         study = Study.create(tmp_path / folder, catalog, preset="features", **settings)
         made.append(study)
         return study
@@ -202,7 +202,7 @@ def trained(make_study: MakeStudy, teach: Teach, request: pytest.FixtureRequest)
     """A study with answers of two people and three models; with larger pictures where they are for the docs."""
     if os.environ.get("STEELYARD_SCREENSHOTS"):
         return request.getfixturevalue("gallery")  # type: ignore[no-any-return]
-    study = make_study(ask={"random_share": 0.4, "start": "random", "budget": 2.0})
+    study = make_study(ask={"random_share": 0.4, "start": "random", "budget": "200%"})
     for n, who in ((25, "kt"), (20, "mo"), (15, "kt")):
         teach(study, n, annotator=who)
     return study
@@ -228,7 +228,7 @@ def gallery(tmp_path: Path, large: tuple[SyntheticImages, Path]) -> Iterator[Stu
     features = np.column_stack([drawn.severity + rng.normal(0, 0.5, n), rng.normal(size=(n, 12))])
     np.save(tmp_path / "features.npy", features.astype(np.float32))
     catalog = Catalog.from_features(tmp_path / "features.npy", table, root=every.parent)
-    changes = {"page": {"grades": GRADES}, "ask": {"random_share": 0.3, "start": "random", "budget": 2.0}}
+    changes = {"page": {"grades": GRADES}, "ask": {"random_share": 0.3, "start": "random", "budget": "200%"}}
     with Study.create(
         tmp_path / "colon", catalog, preset="features", name="Colitis severity", **changes
     ) as study:
@@ -269,7 +269,7 @@ def named(drawn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         return found
 
     monkeypatch.setattr(ranking, "load_posterior", far)
-    settings = {"page": {"grades": GRADES}, "ask": {"budget": 3.0, "start": "random"}, "name": "Colitis"}
+    settings = {"page": {"grades": GRADES}, "ask": {"budget": "300%", "start": "random"}, "name": "Colitis"}
     with Study.create(tmp_path / "colon", catalog, preset="features", **settings) as study:
         answer_truly(study, drawn, 60, "mo")
         study.store.images.exclude(catalog.ids[4], "lea", f"{catalog.paths[4]} is blurred")

@@ -26,7 +26,7 @@ def test_grades(local: Client, study: Study, teach: Teach) -> None:
     body = {"id": name, "image": image, "grade": 2}
     first, again = (local.post("/api/v1/grades", json=body) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 200)
-    assert set(first.json()) == {"id", "seq", "created", "graded", "wanted"}
+    assert set(first.json()) == {"id", "seq", "created", "graded", "given", "wanted", "gone"}
     assert local.post("/api/v1/grades", json={**body, "id": str(uuid.uuid4()), "grade": 3}).status_code == 201
     assert local.post("/api/v1/grades", json={**body, "id": str(uuid.uuid4()), "grade": 4}).status_code == 422
     assert image not in [
@@ -167,6 +167,9 @@ def test_progress_says_what_happened(local: Client, study: Study, teach: Teach) 
     before = local.get("/api/v1/progress").json()
     assert before["spread"]["shapes"] == []
     assert before["people"]["sentence"] == "Nobody has answered yet."
+    assert before["trainer"]["sentence"] == (
+        "There is no model yet. The first training starts after 20 more answers."
+    )
     teach(study, 40)
     until(lambda: local.get("/api/v1/progress").json()["answered"] == 40, "a new document")
     after = local.get("/api/v1/progress").json()
@@ -177,6 +180,10 @@ def test_progress_says_what_happened(local: Client, study: Study, teach: Teach) 
     [row] = after["people"]["rows"]
     assert (row["annotator"], row["answers"], row["seconds"]) == ("kt", 40, 2.5)
     assert after["answered"] == 40
+    assert after["trainer"]["sentence"] == (
+        "Model 1 knows all answers. The next training starts after 20 more answers."
+    )
+    assert "more than twice as uncertain." in after["unsure"]["sentence"]
     assert {p["id"] for p in after["unsure"]["points"]} <= {local.server.public(row) for row in range(N)}
     assert "Enough is when the rest of the plan would bring less than 1 point" in after["stop"]
     assert "you can stop" not in after["stop"] or after["answered"] >= after["wanted"]

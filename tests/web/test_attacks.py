@@ -18,7 +18,6 @@ from PIL import Image
 
 from steelyard.study import Study
 from steelyard.web.app import create_app
-from steelyard.web.auth import COOKIE
 from tests.web.actors import Client, Team
 from tests.web.raw import raw
 
@@ -79,7 +78,7 @@ def test_a_forged_or_missing_csrf_token_changes_nothing(team: Team, study: Study
             f"{kt.server.url}/api/v1/pairs/lease",
             json={"count": 1},
             headers=headers,
-            cookies={COOKIE: kt.cookies[COOKIE]},
+            cookies={kt.cookie: kt.cookies[kt.cookie]},
         )
         assert (forged.status_code, forged.json()["code"]) == (403, "csrf")
     assert (study.store.pairs.open_count(), study.store.answers.last_seq()) == before
@@ -106,9 +105,10 @@ def test_another_sites_page_can_change_nothing(local: Client, study: Study) -> N
 def test_a_planted_session_is_not_taken_over(team: Team) -> None:
     """Session fixation: the attacker's cookie is replaced by a new one when the victim signs in."""
     attacker, victim = team("mo"), team("")
-    planted = attacker.cookies[COOKIE]
-    victim.cookies.set(COOKIE, planted)
-    victim.cookies.set(COOKIE, "chosen-by-the-attacker", domain="127.0.0.1", path="/api")
+    name = attacker.cookie
+    planted = attacker.cookies[name]
+    victim.cookies.set(name, planted)
+    victim.cookies.set(name, "chosen-by-the-attacker", domain="127.0.0.1", path="/api")
     reply = victim.post("/api/v1/session", json={"link": victim.server.secrets["kt"]})
     issued = reply.headers["set-cookie"]
     assert planted not in issued
@@ -116,15 +116,15 @@ def test_a_planted_session_is_not_taken_over(team: Team) -> None:
     assert "HttpOnly" in issued
     assert "SameSite=lax" in issued
     for stolen in (planted, "chosen-by-the-attacker"):
-        me = httpx.get(f"{victim.server.url}/api/v1/me", cookies={COOKIE: stolen})
+        me = httpx.get(f"{victim.server.url}/api/v1/me", cookies={name: stolen})
         assert me.status_code == 401 or me.json()["name"] == "mo"
 
 
 def test_signing_out_ends_the_session_on_the_server(team: Team) -> None:
     kt = team("kt")
-    cookie = kt.cookies[COOKIE]
+    cookie = kt.cookies[kt.cookie]
     assert kt.delete("/api/v1/session").status_code == 204
-    assert httpx.get(f"{kt.server.url}/api/v1/me", cookies={COOKIE: cookie}).status_code == 401
+    assert httpx.get(f"{kt.server.url}/api/v1/me", cookies={kt.cookie: cookie}).status_code == 401
 
 
 def test_the_store_keeps_no_secret(team: Team, study: Study) -> None:
@@ -136,7 +136,7 @@ def test_the_store_keeps_no_secret(team: Team, study: Study) -> None:
         + repr(study.store.people.tokens.all())
         + repr(study.store.audit.log())
     )
-    for secret in (token, ada.cookies[COOKIE], ada.server.secrets["ada"], "correct horse"):
+    for secret in (token, ada.cookies[ada.cookie], ada.server.secrets["ada"], "correct horse"):
         assert secret not in kept
     mo = next(a for a in study.store.people.all() if a.name == "mo")
     assert mo.password_hash is not None

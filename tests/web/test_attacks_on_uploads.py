@@ -107,7 +107,9 @@ def test_every_response_carries_the_policy(local: Client) -> None:
 
 def test_what_people_type_is_text_not_markup(make_study: MakeStudy, serve: Serve, enter: Enter) -> None:
     evil = "<script>alert(1)</script>"
-    study = make_study("s", name=evil, page={"question": evil, "grades": (evil, evil, evil, evil)})
+    study = make_study(
+        "s", name=evil, page={"question": evil, "grades": tuple(f"{evil}{k}" for k in range(4))}
+    )
     client = enter(serve(study))
     for page in ("/compare", "/grade", "/admin", "/ranking", "/progress", "/model"):
         text = client.get(page).text

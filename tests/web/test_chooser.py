@@ -46,7 +46,9 @@ def test_a_changed_configuration_is_used(study: Study, chooser: Chooser) -> None
     assert first is not None
     study.store.pairs.add_all(first)
     study.config.with_changes(ask={"start": "spread"}).save(study.folder / "study.toml")
-    assert chooser.draft(2) is None  # the trainer brings spread ones; two are up to go on with
+    again = chooser.draft(2)
+    assert again is not None
+    assert "spread" in {pair.strategy for pair in again}
 
 
 def test_a_killed_process_is_said_and_replaced(study: Study, chooser: Chooser) -> None:
@@ -86,3 +88,19 @@ def test_a_server_that_chooses_apart_hands_out_pairs(study: Study, serve: Serve,
     server = serve(study, apart=True)
     assert len(enter(server).lease(3)) == 3
     assert server.app.state.web.chooser._child._process is not None
+
+
+def test_a_typing_mistake_in_the_settings_does_not_stop_the_choice(
+    study: Study, chooser: Chooser, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = study.folder / "study.toml"
+    whole = file.read_text(encoding="utf-8")
+    assert chooser.draft(1)
+    file.write_text(whole.replace("raters = 1", "raters = one"), encoding="utf-8")
+    assert chooser.draft(1)
+    assert chooser.draft(1)
+    file.write_text(whole, encoding="utf-8")
+    assert chooser.draft(1)
+    said = capfd.readouterr().err
+    assert said.count("is not valid TOML") == 1
+    assert said.count("can be read again") == 1

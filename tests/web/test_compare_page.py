@@ -250,7 +250,7 @@ def test_keys_can_be_changed_and_stay_changed(make_study: MakeStudy, serve: Serv
     user = window(serve(study))
     page = user.compare()
     page.locator("summary").click()
-    page.get_by_text("Keys …").click()
+    page.get_by_text("Help and keys …").click()
     page.locator('[data-action="left"] button').click()
     page.keyboard.press("j")
     page.locator("#keys [data-do=close]").click()

@@ -58,7 +58,7 @@ def test_models_without_a_card_say_so(
 
 def test_what_people_typed_is_text(make_study: MakeStudy, teach: Teach, serve: Serve, enter: Enter) -> None:
     evil = "<script>alert(1)</script>"
-    study = make_study("s", name=evil, page={"question": evil, "grades": (evil, evil, "b", "c")})
+    study = make_study("s", name=evil, page={"question": evil, "grades": (evil, f"{evil}2", "b", "c")})
     teach(study, 20, annotator="<i>kt</i>")
     text = enter(serve(study)).get("/model").text
     assert "<script>alert" not in text

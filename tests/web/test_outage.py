@@ -287,7 +287,7 @@ def test_entries_of_somebody_whose_name_begins_alike_are_not_touched(
     make_study: MakeStudy, serve: Serve, window: Open
 ) -> None:
     """kt.b answered without a network and left; kt signs in on the same PC."""
-    study = make_study(ask={"budget": 2.0, "start": "random", "raters": 2})
+    study = make_study(ask={"budget": "200%", "start": "random", "raters": 2})
     server = serve(study, {"kt": "annotator", "kt.b": "annotator"})
     user = window(server)
     user.page.goto(server.link("kt.b"))

@@ -27,7 +27,7 @@ def test_every_page_at_every_size(trained: Study, serve: Serve, window: Open, si
         if name == "compare":
             if size == "desktop":
                 user.shot("first-visit-desktop")
-            user.page.keyboard.press("?")
+            user.page.keyboard.press("Escape")
             assert user.page.locator("#overlay").is_hidden()
         if name != "nothing-here":
             user.shot(f"{name}-{size}")
@@ -51,7 +51,7 @@ def test_light_and_dark(trained: Study, serve: Serve, window: Open) -> None:
         assert page.evaluate(ground) == light, "kept in this browser"
         assert serious(page) == [], f"{name} in light"
         if name == "compare":
-            page.keyboard.press("?")
+            page.keyboard.press("Escape")
         if name in ("compare", "grade", "progress", "ranking"):
             user.shot(f"{name}-light")
     page.locator("summary").first.click()
@@ -63,11 +63,13 @@ def test_dialogs_are_accessible(trained: Study, serve: Serve, window: Open) -> N
     user = window(serve(trained))
     page = user.compare()
     page.keyboard.press("?")
+    page.locator("#keys").wait_for()
     assert serious(page) == []
     page.keyboard.press("?")
+    page.locator("#keys").wait_for(state="hidden")
     page.locator("summary").click()
     assert serious(page) == []
-    page.get_by_text("Keys …").click()
+    page.get_by_text("Help and keys …").click()
     assert serious(page) == []
     page.keyboard.press("Escape")
     page.locator("#keys").wait_for(state="hidden")
@@ -136,7 +138,7 @@ def test_no_label_lies_on_another(
 ) -> None:
     """Eight people with long names who answered as much as each other, and grades with long names."""
     long = tuple(f"Endoscopic activity index {k}: how it looks" for k in range(4))
-    study = make_study(ask={"random_share": 0.5, "start": "random", "budget": 4.0}, page={"grades": long})
+    study = make_study(ask={"random_share": 0.5, "start": "random", "budget": "400%"}, page={"grades": long})
     people = [f"Prof. Dr. Maximiliane-Theodora Wolkenstein-Habsburg, ward {k}" for k in range(8)]
     for name in people:
         teach(study, 12, annotator=name)
@@ -187,7 +189,7 @@ def test_administration(make_study: MakeStudy, serve: Serve, window: Open) -> No
     page.wait_for_selector("#said:has-text('ada can sign in')")
     page.locator("#wording [name=question]").fill("Which is redder?")
     page.locator("#wording [name=raters]").fill("2")
-    page.locator("#wording button").click()
+    page.locator("#wording button.primary").click()
     page.wait_for_selector("#said:has-text('Saved')")
     page.locator("#tokens-add [name=label]").fill("export script")
     page.locator("#tokens-add button").click()

@@ -37,7 +37,7 @@ def _agree(study: Study, page: Any) -> None:
 def test_every_sentence_is_true_at_5_30_100_and_400_answers(
     make_study: MakeStudy, teach: Teach, serve: Serve, window: Open
 ) -> None:
-    study = make_study(ask={"budget": 8.0, "start": "random", "enough": "accuracy:least=0.85"})  # 480 answers
+    study = make_study(ask={"budget": 480, "start": "random", "enough": "accuracy:least=0.85"})  # 480 answers
     user = window(serve(study))
     teach(study, 5)
     page = _open(user, study)

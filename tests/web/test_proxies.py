@@ -221,7 +221,8 @@ def test_the_server_speaks_tls(make_study: MakeStudy, certificate: tuple[Path, P
         assert process.stderr is not None
         line = next(line for line in process.stderr if "#link=" in line)
         url, _, secret = line.split(": ", 1)[1].strip().partition("/login#link=")
-        assert url.startswith("https://127.0.0.1:")
+        assert url.startswith("https://")
+        url = f"https://127.0.0.1:{httpx.URL(url).port}"  # the link is for others; the certificate is for this machine
         trust = ssl.create_default_context(cafile=str(cert))
 
         def sign_in() -> httpx.Response | None:

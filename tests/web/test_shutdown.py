@@ -160,7 +160,7 @@ def test_a_trainer_that_had_to_be_killed_leaves_no_lease_behind(
 
 
 def test_a_worker_told_to_stop_gives_its_lease_back(make_study: MakeStudy) -> None:
-    study = make_study(ask={"budget": 2.0, "start": "spread"})
+    study = make_study(ask={"budget": "200%", "start": "spread"})
     worker = subprocess.Popen(
         [sys.executable, "-c",
          "import sys, time, steelyard.study.questions as q\n"

@@ -54,7 +54,7 @@ def test_nobody_else_signs(team: Team, study: Study, enter: Enter) -> None:
     assert sign(ada).status_code == 403  # she signs in by link: there is no password to ask for
     token = ada.post("/api/v1/tokens", json={"label": "x", "scope": "full"}).json()["token"]
     program = enter(ada.server, headers={"Authorization": f"Bearer {token}"})
-    assert "a token cannot sign" in sign(program, password=PASSWORD).json()["detail"]
+    assert "Only a person can sign, not a token" in sign(program, password=PASSWORD).json()["detail"]
     assert study.store.audit.signatures() == []
 
 

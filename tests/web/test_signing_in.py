@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from steelyard.store import schema
 from steelyard.study import Study
 from steelyard.web.access import Access
-from steelyard.web.auth import COOKIE, Accounts, counted, digest
+from steelyard.web.auth import Accounts, counted, digest
 from tests.web.actors import Client, Enter, Serve, Team
 
 GOOD = "correct horse battery"
@@ -389,5 +389,5 @@ def test_another_role_counts_at_once(team: Team) -> None:
 
 def test_a_cookie_of_another_name_is_nobody(team: Team) -> None:
     kt = team("kt")
-    reply = httpx.get(f"{kt.server.url}/api/v1/me", cookies={"steelyard_local_0": kt.cookies[COOKIE]})
+    reply = httpx.get(f"{kt.server.url}/api/v1/me", cookies={"steelyard_local_0": kt.cookies[kt.cookie]})
     assert reply.status_code == 401

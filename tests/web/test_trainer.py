@@ -12,6 +12,7 @@ import pytest
 
 from steelyard.pairs import Answer
 from steelyard.study import Study
+from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import TrainerLease
 from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
 from tests.waiting import until
@@ -29,7 +30,7 @@ def test_work_follows_from_the_store(study: Study) -> None:
     assert pending_work(study) == ""
     answer(study, 1)
     assert pending_work(study) == "fit"
-    assert run_worker(study.folder, once=True, nice=0) == 1
+    assert run_worker(study.folder, once=True, nice=False) == 1
     assert pending_work(study) == ""
     model = study.store.models.newest()
     assert model is not None
@@ -37,13 +38,31 @@ def test_work_follows_from_the_store(study: Study) -> None:
     state = study.store.models.trainer.state()
     assert state.owner is None
     assert state.progress["stage"] == "done"
-    assert any("model 0" in line for line in state.progress["log"])
+    assert any("model 1 from" in line for line in state.progress["log"])
+
+
+def test_a_typing_mistake_in_the_settings_does_not_stop_the_trainer(
+    make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = make_study()
+    answer(study, 20)
+    file = study.folder / "study.toml"
+    follow = ConfigFollower.follow
+
+    def mistyped(self: ConfigFollower, opened: Study) -> None:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("raters = 1", "raters = one"), encoding="utf-8")
+        follow(self, opened)
+
+    monkeypatch.setattr(ConfigFollower, "follow", mistyped)
+    assert run_worker(study.folder, once=True, nice=False) == 1
+    assert sum("is not valid TOML" in text for text in caplog.messages) == 1
 
 
 def test_the_last_answers_are_learnt_although_they_are_few(make_study: MakeStudy, store_url: str) -> None:
     study = make_study(store=store_url, ask={"budget": 0.5, "start": "random"})  # 30 answers
     answer(study, 20)
-    run_worker(study.folder, once=True, nice=0)
+    run_worker(study.folder, once=True, nice=False)
     answer(study, 10)
     assert pending_work(study) == "fit"
 
@@ -51,7 +70,7 @@ def test_the_last_answers_are_learnt_although_they_are_few(make_study: MakeStudy
 def test_the_first_pairs_are_spread_by_the_trainer(make_study: MakeStudy, store_url: str) -> None:
     study = make_study(store=store_url, ask={"start": "spread"})
     assert pending_work(study) == "start"
-    assert run_worker(study.folder, once=True, nice=0) == 1
+    assert run_worker(study.folder, once=True, nice=False) == 1
     assert pending_work(study) == ""
     assert {pair.strategy for pair in study.store.pairs.all()} <= {"spread", "random"}
     assert study.store.pairs.open_count() >= 12
@@ -60,10 +79,10 @@ def test_the_first_pairs_are_spread_by_the_trainer(make_study: MakeStudy, store_
 def test_only_the_owner_of_the_lease_trains(study: Study) -> None:
     answer(study, 20)
     assert study.store.models.trainer.claim("elsewhere", 60)
-    assert run_worker(study.folder, once=True, nice=0) == 0
+    assert run_worker(study.folder, once=True, nice=False) == 0
     assert study.store.models.newest() is None
     study.store.models.trainer.release("elsewhere")
-    assert run_worker(study.folder, once=True, nice=0) == 1
+    assert run_worker(study.folder, once=True, nice=False) == 1
 
 
 def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
@@ -72,13 +91,13 @@ def test_a_trainer_that_lost_its_lease_stops_and_leaves_no_model(
     answer(study, 20)
     monkeypatch.setattr("steelyard.study.lease.BEAT_SECONDS", 0.05)
 
-    def slow(self: Study, *, lease: TrainerLease) -> None:
+    def slow(self: Study, *, lease: TrainerLease, **_: object) -> None:
         study.store.models.trainer.release(lease.owner)
         assert study.store.models.trainer.claim("usurper", 60)
         until(lambda: lease.progress(0, 1, "pretending"), "the end of a fit without its lease")
 
     monkeypatch.setattr(Study, "fit", slow)
-    assert run_worker(study.folder, once=True, nice=0) == 0
+    assert run_worker(study.folder, once=True, nice=False) == 0
     assert study.store.models.newest() is None
     assert study.store.models.trainer.state().owner == "usurper"
 
@@ -93,7 +112,7 @@ def test_a_failed_fit_is_told_and_answers_stay(study: Study, monkeypatch: pytest
 
     monkeypatch.setattr(Study, "fit", broken)
     with pytest.raises(RankerError):
-        run_worker(study.folder, once=True, nice=0)
+        run_worker(study.folder, once=True, nice=False)
     state = study.store.models.trainer.state()
     assert (state.owner, state.progress["stage"]) == (None, "failed")
     assert "not finite" in state.progress["text"]

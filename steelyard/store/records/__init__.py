@@ -17,7 +17,7 @@ from steelyard.store.records.answers import (
 )
 from steelyard.store.records.audit import AuditEntry
 from steelyard.store.records.grades import Grade, GradeArrays, NewGrade
-from steelyard.store.records.images import Image, NewImage
+from steelyard.store.records.images import Excluded, Image, NewImage
 from steelyard.store.records.models import Model, NewModel, TrainerState
 from steelyard.store.records.pairs import Leased, NewPair, PairColumns, StoredPair
 from steelyard.store.records.people import (
@@ -38,6 +38,7 @@ __all__ = [
     "ApiToken",
     "AuditEntry",
     "Comparison",
+    "Excluded",
     "Grade",
     "GradeArrays",
     "Handshake",

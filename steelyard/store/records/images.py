@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Image", "NewImage"]
+__all__ = ["Excluded", "Image", "NewImage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,13 @@ class Image:
     def excluded(self) -> bool:
         """Whether the image was taken out of the study."""
         return self.excluded_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """An image that somebody took out elsewhere; `at` is None where it is not known when."""
+
+    image: str
+    at: float | None
+    by: str
+    reason: str = ""

@@ -55,7 +55,7 @@ class TrainerState:
         last_owner: who held it last.
         expires: until when.
         heartbeat: last sign of life.
-        progress: whatever the trainer says: `stage`, `done`, `total`, `text`, `log`.
+        progress: whatever the trainer says: `stage`, `done`, `total`, `text`, `left` (seconds), `log`.
     """
 
     owner: str | None

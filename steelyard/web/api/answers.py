@@ -51,19 +51,22 @@ def _written_once(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 @router.post("/pairs/lease", tags=["compare"], responses=responses(401, 403, 422, 503))
 def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     """Take pairs to answer. Those you hold already come first, with the same sides; leases are renewed."""
-    ask = web.study.config.ask
-    leased = web.store.pairs.lease(
-        who.name, body.count, seconds=ask.lease_seconds, rng=np.random.default_rng()
-    )
-    web.asker.want(who.name)
+    leased, lacking = web.handing.pairs(who.name, body.count)
+    web.asker.want(who.name, beyond=body.beyond)
     web.sight.show(who.name, (row for pair in leased for row in (pair.left_row, pair.right_row)))
     answered = web.store.answers.count()
+    state = web.asker.state(who.name, handed=len(leased), answered=answered, beyond=body.beyond)
     name = web.ids.public
     return LeaseOut(
         pairs=[PairOut(id=p.pair, left=name(p.left), right=name(p.right), expires=p.expires) for p in leased],
-        state=web.asker.state(who.name, handed=len(leased), answered=answered),
+        state="missing" if lacking and not leased else state,
+        more=not web.asker.exhausted,
+        mine=web.store.answers.count(who.name),
         answered=answered,
         wanted=web.study.budget,
+        note=web.note(),
+        wording=web.wording,
+        gone=web.gone.pairs(who.name),
     )
 
 
@@ -84,25 +87,28 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
         "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude),
     )  # fmt: skip
     recorded = web.scribe.add(new)
-    if body.exclude and recorded.created:
-        web.asker.changed()
+    if (body.exclude or body.supersedes) and recorded.created:
+        web.images_changed()
     web.asker.want(who.name)
     response.status_code = 201 if recorded.created else 200
     return ComparisonOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
         answered=web.store.answers.count(since=recorded.seq), wanted=web.study.budget,
+        wording=web.wording, gone=web.gone.pairs(who.name),
     )  # fmt: skip
 
 
 @router.post("/comparisons/{id}/undo", tags=["compare"], responses=responses(401, 403, 404, 409, 422, 503))
 def undo_comparison(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
-    """Take an answer of yours back. The log keeps both; the pair is yours again, with the same sides."""
+    """Take an answer of yours back, and what it excluded. The log keeps both; the pair is yours again, with the same sides."""
     recorded = web.store.answers.undo(
         id.lower(), who.name, id=body.id.lower(), lease_seconds=web.study.config.ask.lease_seconds
     )
+    if recorded.created:
+        web.images_changed()
     return UndoOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answers.count(), wanted=web.study.budget,
+        answered=web.store.answers.count(), wanted=web.study.budget, gone=web.gone.pairs(who.name),
     )  # fmt: skip
 
 
@@ -129,12 +135,53 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
 # ---------------------------------------------------------------------- grades
 
 
-def _graded(web: Web, name: str) -> tuple[set[int], int]:
-    """Rows that somebody has graded, and how many grades are worth having."""
-    given = web.store.grades.arrays()
-    code = given.annotators.index(name) if name in given.annotators else -1
-    mine = set(given.row[given.annotator == code].tolist())
-    return mine, min(len(web.study.catalog), max(20, 10 * len(web.study.grade_names)))
+class _Given:
+    """Who has graded what, as somebody sees it.
+
+    Attributes:
+        mine: rows that they have graded.
+        others: rows that only others have graded.
+        wanted: how many grades of people are worth having, as far as there are images without one.
+    """
+
+    def __init__(self, web: Web, name: str) -> None:
+        given = web.store.grades.arrays()
+        code = given.annotators.index(name) if name in given.annotators else -1
+        self.mine = set(given.row[given.annotator == code].tolist())
+        self.others = set(given.row.tolist()) - self.mine
+        self.known = web.study.known_grades() >= 0
+        worth = max(20, 10 * len(web.study.grade_names))
+        self.wanted = min(worth, len(self.mine) + len(self.others) + int((~self.known).sum()))
+
+    @property
+    def total(self) -> int:
+        return len(self.mine) + len(self.others)
+
+    def why_nothing(self) -> str:
+        """Why there is nothing to grade."""
+        came = int(self.known.sum()) - self.total
+        parts = [
+            text
+            for n, text in (
+                (came, f"{came:,} came with one"),
+                (len(self.mine), f"you graded {len(self.mine):,}"),
+                (len(self.others), f"others graded {len(self.others):,}"),
+            )
+            if n
+        ]
+        none = int((~self.known).sum())
+        if not none:
+            return f"Every image has a grade: {_joined(parts)}."
+        left = f"{none:,} {'image has' if none == 1 else 'images have'} no grade, but"
+        return f"{left} {'is' if none == 1 else 'are'} excluded or could not be read. Of the others, {_joined(parts)}."
+
+
+def _joined(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "none has a grade"
+
+
+def _gone(web: Web, name: str) -> list[str]:
+    return [web.ids.at(row) for row in web.gone.images(name)]
 
 
 @router.get("/grading/next", tags=["grade"], responses=responses(401, 403, 422, 503))
@@ -143,7 +190,7 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
 
     Those you hold come first. You hold a handful at most: grade them and there are others.
     """
-    mine, wanted = _graded(web, who.name)
+    given = _Given(web, who.name)
     rows: list[int] = []
     if web.study.grade_names:
         held = web.store.grades.outstanding(who.name)
@@ -152,6 +199,8 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
             rows = web.store.grades.lease(
                 who.name, _worth_grading(web, count + len(held)), count, most=HANDFUL
             )
+    taken, rows = rows, [row for row in rows if web.handing.there(row)]
+    lacking = bool(taken) and not rows
     web.sight.show(who.name, rows)
     return Suggestions(
         images=[
@@ -161,9 +210,13 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
             )
             for row in rows
         ],
-        state="open" if rows else "done",
-        graded=len(mine),
-        wanted=wanted,
+        state="open" if rows else "missing" if lacking else "done",
+        wording=web.wording,
+        sentence="" if taken else given.why_nothing(),
+        graded=len(given.mine),
+        given=given.total,
+        wanted=given.wanted,
+        gone=_gone(web, who.name),
     )
 
 
@@ -197,7 +250,16 @@ def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> Gra
     names = web.study.grade_names
     if body.grade >= len(names):
         raise Problem(
-            422, f"grade: is one of 0 … {len(names) - 1}." if names else "grade: this study defines none."
+            422,
+            f"grade: must be one of 0 … {len(names) - 1}."
+            if names
+            else "grade: this study defines no grades.",
+        )
+    now = web.study.grade_list.find(body.name) if body.name else None
+    if now is not None and now != body.grade:
+        raise Problem(
+            409,
+            f"The list of grades was changed meanwhile: “{body.name}” is grade {now} now. Reload the page and grade the image again.",
         )
     earlier = next(
         (
@@ -215,11 +277,13 @@ def add_grade(body: GradeIn, web: WebOf, who: Anyone, response: Response) -> Gra
         # 0.1 handed images out without writing it down.
         require_lease=not (who.may("lead") or earlier_name),
     )  # fmt: skip
-    mine, wanted = _graded(web, who.name)
+    given = _Given(web, who.name)
     response.status_code = 201 if recorded.created else 200
     return GradeOut(
-        id=recorded.id, seq=recorded.seq, created=recorded.created, graded=len(mine), wanted=wanted
-    )
+        id=recorded.id, seq=recorded.seq, created=recorded.created,
+        graded=len(given.mine), given=given.total, wanted=given.wanted,
+        gone=_gone(web, who.name),
+    )  # fmt: skip
 
 
 @router.get("/grades/{id}/neighbours", tags=["grade"], responses=responses(401, 403, 404, 409, 422, 503))
@@ -245,9 +309,13 @@ def neighbours(id: AnswerId, web: WebOf, who: Anyone, response: Response) -> Nei
 def undo_grade(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> UndoOut:
     """Take a grade of yours back."""
     recorded = web.store.grades.undo(id.lower(), who.name, id=body.id.lower())
-    mine, wanted = _graded(web, who.name)
+    given = _Given(web, who.name)
     return UndoOut(
-        id=recorded.id, seq=recorded.seq, created=recorded.created, answered=len(mine), wanted=wanted
+        id=recorded.id,
+        seq=recorded.seq,
+        created=recorded.created,
+        answered=len(given.mine),
+        wanted=given.wanted,
     )
 
 

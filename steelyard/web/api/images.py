@@ -122,11 +122,14 @@ def list_images(
 
 @router.get("/images/{id}", tags=["images"], responses=responses(401, 403, 404, 422, 503))
 def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
-    """One image: its place, its neighbours, the comparisons it took part in."""
+    """One image: its place, its neighbours, the comparisons it took part in.
+
+    One that is excluded or could not be read has neither score, rank nor neighbours, as in every table.
+    """
     row, content = web.row(id), web.content(id)
     stored = web.store.images.get(content)
-    ranking = web.rankings.newest()
-    ranked = ranking is not None and bool(ranking.rank[row])
+    newest = web.rankings.newest()
+    ranking = newest if newest is not None and newest.rank[row] else None
     below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
     low, high = ranking.interval(row) if ranking else (None, None)
     unlike, off_domain = ranking.domain.at(row) if ranking else (None, None)
@@ -136,8 +139,8 @@ def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
         id=id, content=content, path=stored.path, group=stored.group,
         grade=_grade_name(names, grade),
         score=float(ranking.score[row]) if ranking else None, low=low, high=high,
-        rank=int(ranking.rank[row]) if ranking and ranked else None,
-        total=len(ranking.order) if ranking else len(web.study.catalog),
+        rank=int(ranking.rank[row]) if ranking else None,
+        total=len(newest.order) if newest else len(web.study.catalog),
         unlike=unlike, off_domain=off_domain, domain_note=ranking.domain.note if ranking else "",
         below=below, above=above,
         comparisons=[
@@ -164,7 +167,7 @@ def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead, key: ChangeId
             web.store.images.exclude(content, who.name, body.reason)
         elif change.first:
             web.store.images.include(content, who.name)
-    web.asker.changed()
+    web.images_changed()
 
 
 @router.get("/ranking/summary", tags=["ranking"], responses=responses(401, 403, 422, 503))
@@ -225,7 +228,7 @@ def ranking_rows(
     web: WebOf, who: Lead, start: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, limit: Limit = 200,
     grade: Grade = None, group: Group = "", text: Text = "", off_domain: OffDomain = False,
 ) -> RankingOut:  # fmt: skip
-    """A window of the ranking, from least to most severe."""
+    """A window of the ranking, from the lowest score to the highest."""
     ranking = web.rankings.newest()
     if ranking is None:
         return RankingOut(model=None, start=start, total=0, images=[])
@@ -313,7 +316,7 @@ def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equa
 
 
 def _grade_name(names: tuple[str, ...], grade: int) -> str | None:
-    """The name of a grade, without its definition."""
+    """The name of a grade, None for no grade."""
     if grade < 0:
         return None
-    return names[grade].partition(":")[0].strip() if grade < len(names) else str(grade)
+    return names[grade] if grade < len(names) else str(grade)

@@ -129,8 +129,9 @@ def change_annotator(
 
 @router.post("/annotators/{name}/link", status_code=201, responses=responses(401, 403, 404, 409, 422, 503))
 def new_link(
-    name: Who, web: WebOf, who: Admin, response: Response, body: NewLink | None = None, key: ChangeId = None
-) -> Link:
+    name: Who, web: WebOf, who: Admin, request: Request, response: Response, body: NewLink | None = None,
+    key: ChangeId = None,
+) -> Link:  # fmt: skip
     """A new personal link; an earlier one stops working. The secret stands behind “#”, so no server logs it."""
     if name == who.name:
         _in_person(who)
@@ -143,7 +144,8 @@ def new_link(
         if change.first:
             web.store.audit.add(who.name, "link made", made)
     response.headers["Cache-Control"] = "no-store"
-    return Link(link=f"/login#link={secret}", expires=expires, reusable=wanted.reusable)
+    link = f"/login#link={secret}"
+    return Link(link=link, url=web.link(request, link), expires=expires, reusable=wanted.reusable)
 
 
 @router.post(
@@ -195,7 +197,7 @@ def _in_person(who: Principal) -> None:
     """
     if who.via == "token":
         raise Problem(
-            403, "A token makes no token, and neither a link nor a password for its owner: sign in on the page.",
+            403, "A token cannot create tokens, links or passwords: sign in on the page.",
             code="person",
         )  # fmt: skip
 
@@ -252,7 +254,7 @@ def revoke_token(id: Annotated[RowId, Path()], web: WebOf, who: Owner, key: Chan
     """Revoke a token of yours; an admin revokes anybody's."""
     token = next((t for t in web.store.people.tokens.all() if t.id == id), None)
     if token is None or (token.annotator != who.name and not who.may("admin")):
-        raise Problem(404, "There is no such token of yours.")
+        raise Problem(404, "You have no such token.")
     with web.store.change(key, who.name, f"revoke token {id}") as change:
         if change.first and token.revoked is None:
             web.store.people.tokens.revoke(id)

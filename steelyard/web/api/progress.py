@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from fastapi import APIRouter
 
+from steelyard.progress import counted
 from steelyard.trust.stopping import AccuracyEstimate, accuracy_of
 from steelyard.web.api.schema.progress import (
     AccuracyPart,
@@ -28,11 +29,13 @@ from steelyard.web.api.schema.progress import (
 from steelyard.web.context import Anyone, Web, WebOf
 from steelyard.web.problems import responses
 from steelyard.web.ranking import Ranking, density
+from steelyard.web.trainer_words import doing
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["progress"])
 MOST_POINTS = 400
+_SOON = "The model is being trained on the last answers; the ranking follows within a minute or so."
 FRESH_SECONDS = 1.0
 
 
@@ -62,21 +65,29 @@ def achieved(web: WebOf, who: Anyone) -> Achieved:
     """What was reached, for the end of the work."""
     ranking = web.rankings.newest()
     answered = web.store.answers.count()
-    sentence = f"{answered:,} {'answer has' if answered == 1 else 'answers have'} been given."
-    if ranking is not None:
-        sentence = f"{answered:,} {'answer has' if answered == 1 else 'answers have'} put {len(ranking.order):,} images in order."
+    done = "been given" if ranking is None else f"put {len(ranking.order):,} images in order"
+    sentence = f"{counted(answered, 'answer')} {'has' if answered == 1 else 'have'} {done}."
     sentence += f" {web.study.accuracy().sentence}"
     ladder: list[str] = []
     if ranking is not None and who.may("lead") and len(ranking.order):
         steps = np.unique(np.linspace(0, len(ranking.order) - 1, 9).astype(int))
         ladder = [web.ids.at(int(row)) for row in ranking.order[steps]]
-    newest = ranking.model.comparisons_seq if ranking else 0
-    after = (
-        "The model is being brought up to date with the last answers; the ranking moves within a minute."
-        if web.store.answers.last_seq() > newest
-        else "The model knows all answers. The ranking can be looked at and exported."
+    return Achieved(
+        sentence=sentence, next=_afterwards(web, ranking, answered), ladder=ladder, accuracy=_history(web)
     )
-    return Achieved(sentence=sentence, next=after, ladder=ladder, accuracy=_history(web))
+
+
+def _afterwards(web: Web, ranking: Ranking | None, answered: int) -> str:
+    """What happens to the last answers."""
+    new = web.store.answers.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
+    if ranking is None or not new:
+        return "The model knows all answers. The ranking can be looked at and exported." if ranking else _SOON
+    if answered > web.study.budget <= ranking.model.metrics.get("answers", 0) and (
+        (missing := web.study.config.refit_after - new) > 0
+    ):
+        last = "answer" if new == 1 else f"{new:,} answers"
+        return f"The model knows all but the last {last}; it is trained again after {missing:,} more."
+    return _SOON
 
 
 def _progress(web: Web) -> Progress:
@@ -135,7 +146,7 @@ def _spread(web: Web, ranking: Ranking | None) -> SpreadPart:
     parts: list[tuple[int | None, str, np.ndarray]] = [
         (
             int(g),
-            names[g].partition(":")[0] if g < len(names) else str(g),
+            names[g] if g < len(names) else str(g),
             ranking.score[shown[grades[shown] == g]],
         )
         for g in np.unique(grades[shown])
@@ -173,8 +184,8 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
     rows = np.unique(np.concatenate([worst, even]))
     middle = float(np.median(ranking.std[shown]))
     far = int((ranking.std[shown] > 2 * middle).sum())
-    many = "none is" if far == 0 else "one is" if far == 1 else f"{far:,} are"
-    text = f"Half of the images are known to ± {middle:.2f}; {many} twice as uncertain."
+    wide = "no image is" if far == 0 else f"{counted(far, 'image')} {'is' if far == 1 else 'are'}"
+    text = f"Half of the images are known to within ± {middle:.2f}; {wide} more than twice as uncertain."
     return UnsurePart(
         sentence=text,
         points=[
@@ -216,7 +227,7 @@ def _people(web: Web) -> PeoplePart:
     text = "Nobody has answered yet."
     if total:
         who = "1 person has" if len(rows) == 1 else f"{len(rows)} people have"
-        text = f"{who} given {total:,} answers"
+        text = f"{who} given {counted(total, 'answer')}"
         text += f", typically {float(np.median(paces)):.1f} s each." if paces else "."
     return PeoplePart(sentence=text, rows=rows, series=series)
 
@@ -228,28 +239,32 @@ def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
     new = web.store.answers.last_seq() - (ranking.model.comparisons_seq if ranking else 0)
     wanted = web.study.config.refit_after
     if state.owner is not None:
-        text = str(said.get("text") or "starting")
         return TrainerPart(
-            state="training", sentence=f"Training now: {text}.", done=int(said.get("done", 0)),
+            state="training", sentence=doing(state), done=int(said.get("done", 0)),
             total=int(said.get("total", 0)), log=log,
         )  # fmt: skip
     if said.get("stage") == "failed":
         text = f"The last training failed: {said.get('text', '')} Answers are safe; it is tried again."
         return TrainerPart(state="failed", sentence=text, done=0, total=0, log=log)
     if new >= wanted:
-        text = (
-            f"{new:,} answers wait for a trainer. It starts by itself; if it does not, run: steelyard worker"
-        )
+        text = f"{new:,} new answers wait for a trainer. It starts by itself; if it does not, run: steelyard worker"
         return TrainerPart(state="waiting", sentence=text, done=0, total=0, log=log)
-    known = f"all but the last {new:,} answers" if new else "all answers"
-    made = f"Model {ranking.model.id} knows {known}." if ranking else "No model yet."
-    text = f"{made} The next training starts after {max(0, wanted - new):,} more."
+    if ranking:
+        known = (
+            ("all but the last answer" if new == 1 else f"all but the last {new:,} answers")
+            if new
+            else "all answers"
+        )
+        text = f"Model {ranking.model.id} knows {known}. The next training starts after {counted(max(0, wanted - new), 'more answer')}."
+    else:
+        first = max(0, min(wanted, web.study.budget) - new)
+        text = f"There is no model yet. The first training starts after {counted(first, 'more answer')}."
     return TrainerPart(state="idle", sentence=text, done=0, total=0, log=log)
 
 
 _HIDDEN = "Shown to the study's lead only, so that it cannot steer your answers."
 _STAGES = {
-    "training": "Training now.",
+    "training": "The trainer is at work.",
     "waiting": "New answers wait for the next training; it starts by itself.",
     "failed": "The last training could not finish; the study's lead can see why. Answers are safe; it is tried again.",
     "idle": "The trainer waits for more answers.",

@@ -28,7 +28,7 @@ def list_signatures(web: WebOf, who: Lead) -> SignatureList:
 def sign(body: SignatureIn, web: WebOf, who: Lead, request: Request, key: ChangeId = None) -> SignatureOut:
     """Sign the study as it is now. Where people sign in, your password is asked again."""
     if who.via == "token":
-        raise Problem(403, "A signature is a person's: sign in on the page, a token cannot sign.")
+        raise Problem(403, "Only a person can sign, not a token: sign in on the page.")
     via = "local"
     if web.accounts.login:
         try:

@@ -6,12 +6,14 @@ import hashlib
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse
 
+from steelyard.config.grades import GradeList
+from steelyard.study.wording import regraded
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
 from steelyard.web.api.schema.fields import ChangeId
@@ -36,13 +38,15 @@ _KINDS = {
 
 def study_info(web: Web) -> StudyInfo:
     """The study as annotators see it."""
-    config = web.study.config
-    question, grades = config.page.question, list(web.study.grade_names)
-    pause, raters = config.page.break_minutes, config.ask.raters
-    tag = hashlib.blake2b(json.dumps([question, grades, pause, raters]).encode(), digest_size=12).hexdigest()
+    config, page = web.study.config, web.study.config.page
+    own: dict[str, Any] = {
+        "question": page.question, "more": page.more, "scale": page.scale, "reasons": list(page.reasons),
+        "grades": list(web.study.grade_list.texts), "break_minutes": page.break_minutes, "raters": config.ask.raters,
+    }  # fmt: skip
+    tag = hashlib.blake2b(json.dumps(own).encode(), digest_size=12).hexdigest()
     return StudyInfo(
-        name=config.name, images=len(web.study.catalog), question=question, grades=grades, break_minutes=pause,
-        raters=raters, keys=dict(config.page.keys), wanted=web.study.budget, answered=web.store.answers.count(), etag=tag,
+        name=config.name, images=len(web.study.catalog), **own, words=page.words.to_dict(), keys=dict(config.page.keys),
+        wanted=web.study.budget, answered=web.store.answers.count(), etag=tag, note=web.note(),
     )  # fmt: skip
 
 
@@ -59,20 +63,18 @@ def change_study(
     key: ChangeId = None,
 ) -> StudyInfo:  # fmt: skip
     """Other wording or another number of raters. With `If-Match`, refused when somebody else was quicker."""
-    asked = body.model_dump(exclude_none=True)
+    asked = body.model_dump(exclude_none=True, exclude_defaults=True)
     what = f"study changed {hashlib.blake2b(json.dumps(asked).encode(), digest_size=12).hexdigest()}"
     with web.changing, web.store.change(key, who.name, what) as change:
         if not change.first:
             return study_info(web)
-        page = {name: value for name, value in asked.items() if name != "raters"}
+        web.reread()
+        page = {name: value for name, value in asked.items() if name not in ("raters", "regrade")}
+        if "reasons" in page:
+            page["reasons"] = tuple(page["reasons"])
         if "grades" in page:
-            known = web.rankings.grades()
-            if len(known) and int(known.max()) >= len(page["grades"]):
-                raise Problem(
-                    409,
-                    f"Images carry grade {int(known.max())}; name at least {int(known.max()) + 1} grades.",
-                )
             page["grades"] = tuple(page["grades"])
+            _check_grades(web, page["grades"], confirmed=body.regrade)
         ask = {} if body.raters is None else {"raters": body.raters}
         wanted = web.study.config.with_changes(page=page, ask=ask)
         current = if_match is None or if_match.strip().removeprefix("W/").strip('"') in (
@@ -81,10 +83,29 @@ def change_study(
         )
         # What is so already contradicts nobody: the file may have been written and the rest not.
         if not current and wanted != web.study.config:
-            raise Problem(412, "Somebody else changed the study meanwhile; reload and look at it again.")
-        web.configure(wanted)
+            raise Problem(
+                412, "Somebody else has changed the study in the meantime; reload the page and look again."
+            )
+        web.configure(wanted, by=who.name)
         web.store.audit.add(who.name, "study changed", asked)
         return study_info(web)
+
+
+def _check_grades(web: Web, texts: tuple[str, ...], *, confirmed: bool) -> None:
+    """Refuse a list by which nobody can grade, or by which grades mean something else, unless somebody wants just that."""
+    wanted = GradeList(texts or tuple(web.study.catalog.grade_names))
+    if why := wanted.fault():
+        raise Problem(422, f"{why[0].upper()}{why[1:]}.")
+    found = regraded(web.store, web.study.catalog, web.study.grade_list, wanted)
+    if found.lost >= 0:
+        raise Problem(409, f"Images carry grade {found.lost}; name at least {found.lost + 1} grades.")
+    if found and not confirmed:
+        raise Problem(
+            409,
+            f"This list would give {found.sentence()} another meaning, because a grade that was given is a place in the list. "
+            "Keep the order: rename a grade in its place, and add new ones at the end.",
+            code="regrade",
+        )
 
 
 @router.get(

@@ -59,9 +59,9 @@ function waysIn(person) {
 async function newLink(name) {
   const days = one("#link-days").value;
   const body = { days: days ? Number(days) : null, reusable: Boolean(one("#link-reusable").value) };
-  const { link, expires, reusable } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`, { body });
+  const { url, expires, reusable } = await call("POST", `/annotators/${encodeURIComponent(name)}/link`, { body });
   const good = `It works ${reusable ? "any number of times" : "once"}${expires ? ` and expires on ${date(expires)}` : ""}.`;
-  reveal(`Personal link for ${name}. ${good} It is shown only once; any earlier link no longer works.`, new URL(link, location.href).href);
+  reveal(`Personal link for ${name}. ${good} It is shown only once; any earlier link no longer works.`, url);
   await people();
 }
 
@@ -149,18 +149,27 @@ one("#tokens-add").addEventListener("submit", (event) => {
 
 // ---- wording
 
-one("#wording").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const form = event.target;
-  attempt(async () => {
-    const grades = form.grades.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    const saved = await call("PATCH", "/study", { etag: form.dataset.etag, body: {
-      question: form.question.value, grades, break_minutes: Number(form.break_minutes.value), raters: Number(form.raters.value),
-    } });
-    form.dataset.etag = saved.etag;
-    say("Saved. People see it on the next page they open.");
+async function saveWording(regrade = false) {
+  const form = one("#wording");
+  const lines = (area) => area.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  one("#regrade").hidden = true;
+  const saved = await call("PATCH", "/study", { etag: form.dataset.etag, body: {
+    question: form.question.value, more: form.more.value.trim(), scale: form.scale.value.trim(), reasons: lines(form.reasons), grades: lines(form.grades), regrade,
+    break_minutes: Number(form.break_minutes.value), raters: Number(form.raters.value),
+  } }).catch((problem) => {
+    if (problem.code !== "regrade") throw problem;
+    one("#regrade p").textContent = `${problem.message} Nothing was changed.`;
+    one("#regrade").hidden = false;
+    return null;
   });
-});
+  if (!saved) return;
+  form.dataset.etag = saved.etag;
+  form.more.placeholder = saved.words.chosen;
+  form.scale.placeholder = saved.words.scale;
+  say("Saved. People see it on the next page they open.");
+}
+one("#wording").addEventListener("submit", (event) => { event.preventDefault(); attempt(() => saveWording()); });
+one("#regrade button").addEventListener("click", () => attempt(() => saveWording(true)));
 
 // ---- excluded images
 

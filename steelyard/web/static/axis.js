@@ -1,5 +1,5 @@
 // The left margin of the wall: the score axis, the distribution as a violin, what is in sight, and a threshold
-// that can be dragged or moved by keys. Least severe is at the top, as on the wall.
+// that can be dragged or moved by keys. The lowest score is at the top, as on the wall.
 
 import { svg, ticks } from "./charts.js";
 import { count, score } from "./format.js";

@@ -5,15 +5,16 @@ import { lineChart } from "./charts.js";
 import { Desk } from "./desk.js";
 import { Feed, Item } from "./feed.js";
 import { percent } from "./format.js";
-import { Keys, releaseClicks } from "./keys.js";
+import { Help } from "./help.js";
+import { Keys, label, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
+import { showNote } from "./note.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { uuid } from "./uuid.js";
-import { Viewer, viewKeys } from "./viewer.js";
+import { touches, Viewer, viewKeys } from "./viewer.js";
 
 const UNDO = 50;
-const REASONS = ["blurred", "stool", "wrong organ", "duplicate", "other"];
-const SPOKEN = { left: "left is more severe", right: "right is more severe", equal: "equal", "cannot judge": "cannot judge" };
+const { reasons, words } = page;
 
 const desk = new Desk("answer");
 const frames = all(".frame");
@@ -23,38 +24,91 @@ const history = memory.get(kept, []); // what can be taken back, oldest first
 memory.drop(`undo.${page.study}.${page.annotator}`); // written by 0.1, with names of images that are not used any more
 let current = null; // { item, shown, was }
 let asking = false; // "why can't you judge?"
+let gone = new Set(); // pairs the server asks no more: an image of theirs was taken out, here or by somebody else
+const skipped = new Set(); // pairs whose pictures could not be loaded
+const LOOK = 700; // ms in which a pair that came up by itself cannot be answered: the key was meant for the one before
+let pause = 0; // such a time, for the pair that comes next
+let more = true; // whether there may be pairs beyond the plan
 
-/** Pairs that were answered here, whether or not the server has heard of it. */
-function answeredHere() {
+/** Whether this person goes on though the planned answers are in: said on this tab, and true for as long as it is open. */
+const BEYOND = `steelyard.beyond.${page.study}.${page.annotator}`;
+const beyond = () => { try { return sessionStorage.getItem(BEYOND) === "yes"; } catch { return goesOn; } };
+let goesOn = false;
+
+/** Whether the pictures lie one above the other, as in compare.css. */
+const tall = matchMedia("(max-aspect-ratio: 1/1)");
+const stacked = () => tall.matches;
+const place = (side) => (stacked() ? { left: "top", right: "bottom" } : { left: "left", right: "right" })[side];
+const spoken = (value) => (value === "left" || value === "right" ? `${place(value)} ${words.chosen}` : value);
+
+/** Which way to swipe for which answer. */
+const swipes = () => (stacked() ? { up: "left", down: "right" } : { left: "left", right: "right" });
+
+/** Pairs that were answered here and images that were taken out here, of which the server has not heard yet. */
+function unheard() {
   const pairs = new Set();
+  const images = new Map(); // by answer
   for (const event of desk.queue.pending()) {
-    if (event.kind === "comparison") pairs.add(event.body.pair);
-    if (event.kind === "undo") pairs.delete(event.pair);
+    if (event.kind === "comparison") {
+      pairs.add(event.body.pair);
+      images.set(event.body.id, event.body.exclude ?? []);
+    } else if (event.kind === "undo") {
+      pairs.delete(event.pair);
+      images.delete(event.of);
+    }
   }
-  return pairs;
+  return { pairs, images: new Set([...images.values()].flat()) };
+}
+
+/** Whether a pair still has to be shown. */
+function wanted({ record: { id, left, right } }) {
+  if (id === current?.item.record.id || recent.has(id) || gone.has(id) || skipped.has(id)) return false;
+  const { pairs, images } = unheard();
+  return !pairs.has(id) && !images.has(left) && !images.has(right);
+}
+
+/** The server says with every reply what is asked no more; if that is in sight, the next pair comes up. */
+function learn(reply) {
+  desk.worded(reply);
+  if (!reply?.gone) return;
+  gone = new Set(reply.gone);
+  if (!current || !gone.has(current.item.record.id)) return;
+  askWhy(false);
+  pause = LOOK;
+  next();
+  const text = "An image of the pair that was here has been taken out of the study; this is another pair.";
+  if (current) desk.note(frames[0], element("p", {}, text));
+  announce(text);
 }
 
 const feed = new Feed(
   async (count) => {
     const asked = desk.moment();
-    const reply = await call("POST", "/pairs/lease", { body: { count }, once: true });
-    desk.settle(reply.answered, reply.wanted, asked);
+    const reply = await call("POST", "/pairs/lease", { body: { count: Math.min(50, count + skipped.size), beyond: beyond() }, once: true });
+    desk.settle({ done: reply.answered, mine: reply.mine, wanted: reply.wanted }, asked);
+    more = reply.more;
+    showNote(reply.note);
+    // What the server holds back, too, comes again when its files are there.
+    for (const id of skipped) if (!reply.pairs.some((pair) => pair.id === id)) skipped.delete(id);
+    learn(reply);
     const items = reply.pairs.map((pair) => new Item(pair, [pair.left, pair.right]));
     return { items, state: reply.state };
   },
-  (item) => item.record.id !== current?.item.record.id && !answeredHere().has(item.record.id) && !recent.has(item.record.id),
+  wanted,
   page.ahead ?? 6,
 );
 const recent = new Set(); // answered on this page: a lease reply that crossed the answer must not bring them back
 
 function show(item, was = null) {
   current = { item, was, shown: null };
-  desk.present(viewer, item, feed.items[0]);
+  const painted = desk.present(viewer, item, feed.next);
   for (const side of ["left", "right", "equal"]) {
     one(`[data-answer="${side}"]`).classList.toggle("was", was === side);
   }
   frames.forEach((frame, index) => frame.classList.toggle("was", was === ["left", "right"][index]));
-  item.decoded().then(
+  const looked = pause ? new Promise((resolve) => { setTimeout(resolve, pause); }) : null;
+  pause = 0;
+  Promise.all([painted, looked]).then(
     () => { if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; mark(); } },
     () => { if (current?.item === item) unreadable(item); },
   );
@@ -66,24 +120,24 @@ function mark() {
 }
 
 function unreadable(item) {
-  current.shown = Date.now() / 1000;
-  viewer.busy = false;
-  announce("A picture could not be loaded.");
-  item.nodes.forEach((node, index) => {
-    if (node.naturalWidth) return;
-    frames[index].append(element("p", { class: "frame-note" }, "This picture could not be loaded. Press the key for “can’t judge”, or reload."));
-  });
+  current.lost = true;
+  desk.missing(viewer, item, skip, (found) => { if (current?.item === item) show(found, current.was); });
+}
+
+/** Go on without an answer: nobody is asked about a picture they do not see. */
+function skip() {
+  skipped.add(current.item.record.id);
+  next();
 }
 
 function next() {
-  for (const note of all(".frame-note")) note.remove();
   const item = feed.take();
   if (item) show(item);
-  else { current = null; idle(); }
+  else { current = null; desk.forget(); idle(); }
 }
 
 function answer(value, extra = {}) {
-  if (!current || current.shown === null) return;
+  if (!current || current.shown === null || !current.item.seen) return;
   const { record } = current.item;
   const now = Date.now() / 1000;
   const body = {
@@ -96,9 +150,9 @@ function answer(value, extra = {}) {
   keepHistory();
   desk.counted(now - current.shown);
   flash(value);
-  firstVisitOver();
+  help.over();
   next();
-  if (current) announce(`${SPOKEN[value]}. Next pair.`);
+  if (current) announce(`${spoken(value)}. Next pair.`);
 }
 
 function flash(value) {
@@ -119,7 +173,7 @@ function undo() {
   recent.delete(last.record.id);
   if (current) feed.putBack(current.item);
   show(new Item(last.record, [last.record.left, last.record.right]), last.answer);
-  announce(`Undone. You had said: ${SPOKEN[last.answer]}.`);
+  announce(`Undone. You had said: ${spoken(last.answer)}.`);
 }
 
 function keepHistory() {
@@ -129,25 +183,28 @@ function keepHistory() {
 
 // ---- cannot judge: one more key says why
 
+const whyKeys = [
+  ...reasons.map((reason, index) => ({ keys: () => [String(index + 1)], text: reason, run: () => cannot(reason) })),
+  { keys: () => [" ", "enter", keys.map.cannot], text: "no reason", run: () => cannot("") },
+  { keys: () => ["l"], get text() { return `exclude the ${place("left")} image`; }, run: () => tick("left") },
+  { keys: () => ["r"], get text() { return `exclude the ${place("right")} image`; }, run: () => tick("right") },
+  { keys: () => ["escape", keys.map.undo], text: "back to the pair", run: () => askWhy(false) },
+];
+
 function askWhy(open) {
-  if (open && !current) return;
+  if (open && current?.lost) { skip(); return; }
+  if (open && !current?.shown) return;
   asking = open;
   one("#why").hidden = !open;
   for (const box of all("#why input")) box.checked = false;
-  keys.taken = open ? whyKey : null;
-  if (open) announce("Why? 1 blurred, 2 stool, 3 wrong organ, 4 duplicate, 5 other, Space for no reason. L or R also excludes an image.");
+  keys.mode = open ? "why" : null;
+  if (open) announce(`Why? ${whyKeys.map((action) => `${label(action.keys()[0])}: ${action.text}`).join(", ")}.`);
 }
 
-function whyKey(key) {
-  if (key === "escape" || key === keys.map.undo) askWhy(false);
-  else if (key === " " || key === "enter" || key === keys.map.cannot) cannot("");
-  else if (REASONS[Number(key) - 1]) cannot(REASONS[Number(key) - 1]);
-  else if (key === "l" || key === "r") {
-    const box = one(`#why input[value=${key === "l" ? "left" : "right"}]`);
-    box.checked = !box.checked;
-    announce(`${key === "l" ? "Left" : "Right"} image ${box.checked ? "will be" : "will not be"} excluded.`);
-  }
-  return true;
+function tick(side) {
+  const box = one(`#why input[value=${side}]`);
+  box.checked = !box.checked;
+  announce(`The ${place(side)} image ${box.checked ? "will be" : "will not be"} excluded.`);
 }
 
 function cannot(note) {
@@ -167,27 +224,30 @@ async function idle() {
     filling: ["One moment", "The first pairs are on their way."],
     choosing: ["One moment", "The next pairs are being chosen; they appear here in a moment."],
     elsewhere: ["Nothing for you right now", "The remaining pairs are with other annotators. New pairs appear here as they come."],
+    missing: ["The pictures cannot be found", desk.lacking],
+    skipped: ["The remaining pictures could not be loaded", "Nothing was recorded about them. Reload the page to try again, or tell whoever runs the study."],
     unreachable: ["The server cannot be reached", "Your answers are kept in this browser; nothing is lost. New pairs appear when it is back."],
-    done: ["Done. Thank you!", "Every pair has been answered."],
+    done: ["Done. Thank you!", more ? "The planned answers are in." : "Every pair that can be asked has been answered."],
   };
-  const state = feed.problem?.status === 401 ? "unreachable" : feed.state;
+  const state = feed.problem?.status === 401 ? "unreachable" : feed.state === "open" && skipped.size ? "skipped" : feed.state;
   const [title, text] = texts[state] ?? texts.choosing;
   one("#finished-title").textContent = title;
   one("#finished-text").textContent = text;
   one("#finished-next").hidden = state !== "done";
   one("#finished-picture").hidden = state !== "done";
+  one("#go-on").hidden = state !== "done" || !more;
   if (state !== "done" || finished.dataset.told) return;
   finished.dataset.told = "yes";
   announce("Done. Thank you!");
   try {
     const reached = await call("GET", "/achieved");
-    one("#finished-text").textContent = reached.sentence;
+    one("#finished-text").textContent = more ? reached.sentence : `${text} ${reached.sentence}`;
     one("#finished-next").textContent = reached.next;
     const picture = one("#finished-picture");
     if (reached.ladder.length) {
       picture.append(
         element("div", { class: "ladder" }, ...reached.ladder.map((id) => element("img", { src: pixels(id, "thumb"), alt: "" }))),
-        element("div", { class: "ladder-ends" }, element("span", {}, "least severe"), element("span", {}, "most severe")),
+        element("div", { class: "ladder-ends" }, element("span", {}, words.least), element("span", {}, words.most)),
       );
     } else if (reached.accuracy.length > 1) {
       picture.append(lineChart({
@@ -200,38 +260,40 @@ async function idle() {
 
 // ---- keys, buttons, swipes
 
-function firstVisitOver() {
-  one("#overlay").hidden = true;
-  memory.set("seen.compare", true);
-}
-
-function help() {
-  const overlay = one("#overlay");
-  overlay.hidden = !overlay.hidden;
-}
-
 const keys = new Keys({
-  left: { key: "ArrowLeft", text: "left is more severe", run: () => answer("left") },
-  right: { key: "ArrowRight", text: "right is more severe", run: () => answer("right") },
+  left: { key: "ArrowLeft", get text() { return spoken("left"); }, run: () => answer("left") },
+  right: { key: "ArrowRight", get text() { return spoken("right"); }, run: () => answer("right") },
   equal: { key: "ArrowDown", text: "equal", run: () => answer("equal") },
   cannot: { key: " ", text: "can’t judge", run: () => askWhy(true) },
   undo: { key: "z", text: "undo", run: undo },
   ...viewKeys(viewer),
   reset: { key: "0", text: "reset the view", run: () => { viewer.reset(); announce("View reset."); } },
   theme: { key: "t", text: "dark or light", run: toggleTheme },
-  help: { key: "?", text: "show the keys", run: help },
-}, "compare");
+  help: { key: "?", text: "this help", run: () => help.open() },
+  close: { key: "Escape", text: "close what is open", fixed: true, run: () => help.over() },
+}, "compare", { why: { title: "After “can’t judge”", actions: whyKeys } });
+
+const help = new Help(keys, () => [
+  ...Object.entries(swipes()).map(([way, side]) => [`swipe ${way}`, spoken(side)]),
+  ...touches,
+  ["buttons", "equal, can’t judge, undo"],
+], ["left", "right", "equal", "cannot", "undo"]);
 
 for (const button of all("[data-answer]")) {
   button.addEventListener("click", () => (button.dataset.answer === "cannot judge" ? askWhy(!asking) : answer(button.dataset.answer)));
 }
 for (const button of all("[data-reason]")) button.addEventListener("click", () => cannot(button.dataset.reason));
 one("#undo").addEventListener("click", undo);
-one("#help").addEventListener("click", help);
 one("#reset").addEventListener("click", () => viewer.reset());
-one("#keys-restore").addEventListener("click", () => { keys.restore(); keys.list(one("#keys-body")); });
-one("#keys").addEventListener("toggle", () => keys.list(one("#keys-body")));
-for (const button of all("[data-opens=keys]")) button.addEventListener("click", () => keys.list(one("#keys-body")));
+one("#go-on").addEventListener("click", () => {
+  goesOn = true;
+  delete one("#finished").dataset.told;
+  one("#finished-picture").replaceChildren();
+  try { sessionStorage.setItem(BEYOND, "yes"); } catch { /* until the page is left */ }
+  feed.state = "choosing";
+  idle();
+  feed.fill();
+});
 releaseClicks();
 
 viewer.addEventListener("change", () => {
@@ -240,18 +302,16 @@ viewer.addEventListener("change", () => {
   one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
 });
 viewer.addEventListener("swipe", ({ detail }) => {
-  const stacked = frames[1].offsetTop > frames[0].offsetTop;
-  const side = stacked ? { up: "left", down: "right" }[detail] : { left: "left", right: "right" }[detail];
+  const side = swipes()[detail];
   if (side) answer(side);
 });
 
 /** Say "top" and "bottom" where the pictures are stacked. */
 function nameSides() {
-  const stacked = frames[1].offsetTop > frames[0].offsetTop;
-  one('[data-answer="left"] span').textContent = stacked ? "top one" : "this one";
-  one('[data-answer="right"] span').textContent = stacked ? "bottom one" : "this one";
-  one('#why input[value="left"] ~ span').textContent = stacked ? "exclude top" : "exclude left";
-  one('#why input[value="right"] ~ span').textContent = stacked ? "exclude bottom" : "exclude right";
+  for (const side of ["left", "right"]) {
+    one(`[data-answer="${side}"] span`).textContent = stacked() ? `${place(side)} one` : "this one";
+    one(`#why input[value="${side}"] ~ span`).textContent = `exclude ${place(side)}`;
+  }
 }
 new ResizeObserver(nameSides).observe(one(".frames"));
 
@@ -265,15 +325,15 @@ document.addEventListener("visibilitychange", async () => {
 
 feed.addEventListener("filled", () => {
   if (!current) {
-    if (feed.items.length) next();
+    if (feed.next) next();
     else idle();
   } else if (current.item.nodes.length) {
-    viewer.show(current.item.nodes, feed.items[0]?.nodes ?? []);
+    viewer.show(current.item.nodes, feed.next?.nodes ?? []);
   }
 });
 desk.queue.addEventListener("sent", ({ detail }) => {
-  if (detail.result?.answered !== undefined) desk.settle(detail.result.answered, detail.result.wanted);
+  learn(detail.result);
+  if (detail.result?.answered !== undefined) desk.settle({ done: detail.result.answered, wanted: detail.result.wanted });
 });
 
-one("#overlay").hidden = Boolean(memory.get("seen.compare", false));
 feed.fill();

@@ -1,8 +1,8 @@
 // What comparing and grading share: the queue with its dot, progress and pace, the dialogs, the break.
 
 import { call, Problem } from "./api.js";
-import { about, median, number } from "./format.js";
-import { announce, memory, one, page } from "./page.js";
+import { about, median, planned } from "./format.js";
+import { all, announce, element, memory, one, page } from "./page.js";
 import { Queue } from "./queue.js";
 import { Stuck } from "./stuck.js";
 
@@ -20,9 +20,12 @@ const send = async (event) => {
   return route(event);
 };
 
+const WORDED = "steelyard.worded"; // for this tab: the wording for which the page was loaded again, and that it just was
+const ANEW = "steelyard.anew";
 const LONG = 60; // seconds; a longer look was a telephone call, not a judgement
 const SLOW = 1500; // milliseconds of sending until the dot says so
 const PAUSE = 300; // seconds without an answer that count as a break
+const AGAIN = 5000; // milliseconds until a picture that could not be loaded is tried again
 
 export class Desk {
   /** @param {string} noun what is answered here, "answer" or "grade" */
@@ -34,7 +37,8 @@ export class Desk {
     this.pace = one("#pace");
     this.line = one("#line");
     this.times = memory.get(`pace.${noun}`, []);
-    this.done = page.done ?? 0;
+    this.done = page.done ?? 0; // by everybody
+    this.mine = page.mine ?? 0;
     this.wanted = page.wanted ?? 0;
     this.changes = 0; // answers given and taken back on this page
     this.since = Date.now();
@@ -47,19 +51,92 @@ export class Desk {
     this.queue.pump();
   }
 
-  /** Bring an item into view; the next one is laid underneath. */
+  /**
+   * The server says with its replies how the study is worded now. A page that says something else is loaded again, once for
+   * each wording: what was answered is kept, and what is in sight comes back.
+   */
+  worded(reply) {
+    if (!reply?.wording || reply.wording === page.wording || this.queue.memory.size) return;
+    try {
+      // Another server of this study may not have heard of it yet: no page goes round in circles between two of them.
+      if (sessionStorage.getItem(WORDED) === reply.wording) return;
+      sessionStorage.setItem(WORDED, reply.wording);
+      sessionStorage.setItem(ANEW, "yes");
+    } catch { return; }
+    location.reload();
+  }
+
+  /** After that, say so over the picture: the question may be another one. */
+  sayAnew() {
+    try {
+      if (!sessionStorage.getItem(ANEW)) return;
+      sessionStorage.removeItem(ANEW);
+    } catch { return; }
+    const text = "The wording of this study was changed. Please read it again.";
+    this.note(one(".frame"), element("p", {}, text));
+    announce(text);
+  }
+
+  /** Bring an item into view; the next one is laid underneath. Resolves when it can be answered: everything is painted. */
   present(viewer, item, next) {
+    this.forget();
     viewer.busy = true;
     item.load();
     one("#finished").hidden = true;
     one("#working").hidden = false;
     viewer.fit();
     viewer.show(item.nodes, next?.nodes ?? []);
+    this.sayAnew();
+    return item.painted();
+  }
+
+  /** What to say where the server has nothing to show, because files are not where they were. */
+  get lacking() {
+    return "Their files are not where they were, so nothing is asked; no answer is lost. Whoever runs the study can say where they are now, and this page then goes on by itself.";
+  }
+
+  /** Write something into a frame, until the next item comes. */
+  note(frame, ...content) {
+    // The frame catches the pointer to pan; a button in it would never be clicked.
+    frame.append(element("div", { class: "frame-note", onpointerdown: (event) => event.stopPropagation() }, ...content));
+  }
+
+  /**
+   * A picture cannot be loaded: say so where it should be and try again. Nothing can be answered meanwhile.
+   * @param {() => void} skip go on to the next item
+   * @param {(item: Item) => void} found it could be loaded after all
+   */
+  missing(viewer, item, skip, found) {
+    const what = this.noun === "grade" ? "image" : "pair";
+    const text = `A picture could not be loaded, so nothing is recorded about this ${what}.`;
+    announce(text);
+    // The other picture may be on its way still.
+    const lacking = viewer.frames.filter((_, index) => item.nodes[index]?.complete && !item.nodes[index].naturalWidth);
+    for (const node of item.nodes) if (node.complete && !node.naturalWidth) node.style.visibility = "hidden"; // no torn icon
+    for (const frame of lacking.length ? lacking : viewer.frames) {
+      this.note(frame, element("p", {}, `${text} It is tried again every few seconds.`),
+        element("button", { type: "button", onclick: skip }, `Next ${what}`));
+    }
+    const again = async () => {
+      const fresh = item.again();
+      const watch = (this.trying = setTimeout(again, AGAIN));
+      try { await fresh.decoded(); } catch { return; }
+      if (this.trying === watch) found(fresh);
+    };
+    this.trying = setTimeout(again, AGAIN);
+  }
+
+  /** Drop what was written into frames, and stop trying. */
+  forget() {
+    clearTimeout(this.trying);
+    this.trying = 0;
+    for (const note of all(".frame-note")) note.remove();
   }
 
   /** Count one answer that took some seconds. */
   counted(seconds) {
     this.done += 1;
+    this.mine += 1;
     this.changes += 1;
     this.times = [...this.times, Math.min(seconds, LONG)].slice(-30);
     memory.set(`pace.${this.noun}`, this.times);
@@ -71,6 +148,7 @@ export class Desk {
 
   uncounted() {
     this.done = Math.max(0, this.done - 1);
+    this.mine = Math.max(0, this.mine - 1);
     this.changes += 1;
     this.showPace();
   }
@@ -81,17 +159,21 @@ export class Desk {
   }
 
   /** The server knows better, if it had everything when it was asked: a reply may cross an answer. */
-  settle(done, wanted, asked = this.moment()) {
+  settle({ done, mine, wanted }, asked = this.moment()) {
     this.wanted = wanted;
-    if (asked !== null && asked === this.moment()) this.done = done;
+    if (asked !== null && asked === this.moment()) {
+      this.done = done;
+      this.mine = mine ?? this.mine;
+    }
     this.showPace();
   }
 
   showPace() {
     const left = Math.max(0, this.wanted - this.done);
-    const seconds = this.times.length >= 3 ? median(this.times) * left : 0;
+    // How fast others are is not known here, so how long it takes can only be said to who works alone.
+    const seconds = this.times.length >= 3 && this.mine === this.done ? median(this.times) * left : 0;
     const time = seconds && left ? ` · ${about(seconds)}` : "";
-    this.pace.textContent = this.wanted ? `${number(this.done)} of ${number(this.wanted)}${time}` : `${number(this.done)} ${this.noun}s`;
+    this.pace.textContent = `${planned(this.done, this.wanted, this.noun, this.mine)}${time}`;
     const share = this.wanted ? Math.min(1, this.done / this.wanted) : 0;
     this.line.firstElementChild.style.width = `${share * 100}%`;
     this.line.setAttribute("aria-valuenow", Math.round(share * 100));

@@ -34,13 +34,31 @@ export class Item {
     this.ready.catch(() => { this.ready = null; });
     return this.ready;
   }
+
+  /** Resolves when every picture is on the screen, rejects when one cannot be: nobody is asked about what they do not see. */
+  async painted() {
+    await this.decoded();
+    // The first frame paints what was decoded, the second comes when that one is on the screen.
+    for (let frame = 0; frame < 2; frame++) await new Promise((resolve) => { requestAnimationFrame(resolve); });
+    if (!this.seen) throw new Error("a picture is not on the screen");
+  }
+
+  /** Whether every picture is there, whole and in the page. */
+  get seen() {
+    return this.nodes.length > 0 && this.nodes.every((node) => node.complete && node.naturalWidth > 0 && node.isConnected);
+  }
+
+  /** The same once more, fetched anew. */
+  again() {
+    return new Item(this.record, this.images);
+  }
 }
 
 export class Feed extends EventTarget {
   /**
    * @param {(count: number) => Promise<{items: Item[], state: string}>} fetchMore gives what this person holds,
    *   new ones included
-   * @param {(item: Item) => boolean} fresh whether an item still has to be shown
+   * @param {(item: Item) => boolean} fresh whether an item still has to be shown; asked again when its turn comes
    */
   constructor(fetchMore, fresh, ahead = 6) {
     super();
@@ -52,11 +70,22 @@ export class Feed extends EventTarget {
     this.filled = 0;
   }
 
-  /** The next item, or null; starts to refill. */
+  /** Items that can be shown now, in their order. */
+  get waiting() {
+    return this.items.filter((item) => this.fresh(item));
+  }
+
+  /** The item that comes next, or null. */
+  get next() {
+    return this.items.find((item) => this.fresh(item)) ?? null;
+  }
+
+  /** The next item, or null; starts to refill. What must not be shown stays: an undo may bring it back. */
   take() {
-    const item = this.items.shift() ?? null;
-    this.prepare();
-    if (this.items.length <= this.ahead / 2) this.fill(); // half at a time: a lease is a write on the server
+    const [item = null, ...rest] = this.waiting;
+    this.items = this.items.filter((one) => one !== item);
+    this.prepare(rest);
+    if (rest.length <= this.ahead / 2) this.fill(); // half at a time: a lease is a write on the server
     return item;
   }
 
@@ -91,6 +120,7 @@ export class Feed extends EventTarget {
     let wait = 0;
     try {
       const { items, state } = await this.fetchMore(this.ahead);
+      this.items = this.waiting; // whatever may be shown again, the server gives again
       const held = new Set(this.items.map((item) => item.record.id));
       for (const item of items) {
         if (!held.has(item.record.id) && this.fresh(item)) this.items.push(item);
@@ -98,7 +128,7 @@ export class Feed extends EventTarget {
       this.state = state;
       this.problem = null;
       this.filled = Date.now();
-      this.prepare();
+      this.prepare(this.items);
       if (!this.items.length && state !== "done") wait = 1000;
     } catch (problem) {
       this.problem = problem;
@@ -109,8 +139,8 @@ export class Feed extends EventTarget {
     this.dispatchEvent(new Event("filled"));
   }
 
-  prepare() {
-    this.items.slice(0, this.ahead).forEach((item, index) => {
+  prepare(waiting) {
+    waiting.slice(0, this.ahead).forEach((item, index) => {
       if (index < DECODED) item.decoded().catch(() => {});
       else item.load();
     });

@@ -10,6 +10,18 @@ export const percent = (share, digits = 0) => `${(share * 100).toFixed(digits)} 
 export const most = (share) => (share >= 0.99 ? "more than 99 %" : `${Math.floor(share * 100 + 1e-6)} %`);
 export const score = (value) => `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
 
+/**
+ * How much of what is planned is done, and by whom where others help: "30 of 120", "72 answers (60 planned)",
+ * "3 by you · 84 of 560 by all".
+ */
+export function planned(done, wanted, noun, mine = done) {
+  const more = done > wanted;
+  const plan = more ? "" : ` of ${number(wanted)}`;
+  const over = more && wanted ? ` (${number(wanted)} planned)` : "";
+  if (mine !== done) return `${number(mine)} by you · ${number(done)}${plan} by all${over}`;
+  return more || !wanted ? `${count(done, noun)}${over}` : `${number(done)}${plan}`;
+}
+
 /** "3 minutes ago"; the time is in seconds since 1970. */
 export function ago(time, now = Date.now() / 1000) {
   const seconds = time - now;

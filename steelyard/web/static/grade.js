@@ -6,11 +6,12 @@ import { call, pixels } from "./api.js";
 import { Desk } from "./desk.js";
 import { Feed, Item } from "./feed.js";
 import { percent } from "./format.js";
+import { Help } from "./help.js";
 import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { uuid } from "./uuid.js";
-import { Viewer, viewKeys } from "./viewer.js";
+import { touches, Viewer, viewKeys } from "./viewer.js";
 
 const desk = new Desk("grade");
 const viewer = new Viewer(all(".frame"));
@@ -19,29 +20,51 @@ const history = memory.get(kept, []); // what was graded here, oldest first; `st
 memory.drop(`undo.grade.${page.study}.${page.annotator}`); // written by 0.1, with names of images that are not used any more
 const recent = new Set();
 const skipped = new Set();
+let gone = new Set(); // images the server asks no more: they were taken out
 const unanswered = one("#review")?.textContent ?? "";
 let current = null;
+let nothing = ""; // why there is nothing to grade
 
 const feed = new Feed(
   async (count) => {
     const waiting = new Set(desk.queue.pending().filter((event) => event.kind === "grade").map((event) => event.body.image));
     const asked = desk.moment();
     const reply = await call("GET", `/grading/next?count=${count + waiting.size}`);
-    desk.settle(reply.graded, reply.wanted, asked);
+    desk.settle({ done: reply.given, mine: reply.graded, wanted: reply.wanted }, asked);
+    nothing = reply.sentence;
+    learn(reply);
     return { items: reply.images.filter((image) => !waiting.has(image.id)).map((image) => new Item(image, [image.id])), state: reply.state };
   },
-  (item) => item.record.id !== current?.item.record.id && !recent.has(item.record.id) && !skipped.has(item.record.id),
+  ({ record: { id } }) => id !== current?.item.record.id && !recent.has(id) && !skipped.has(id) && !gone.has(id),
   4,
 );
 
 function show(item, was = null) {
   current = { item, was, shown: null };
-  desk.present(viewer, item, feed.items[0]);
+  const painted = desk.present(viewer, item, feed.next);
   showExamples(item.record.examples ?? []);
   for (const button of all("[data-grade]")) button.classList.toggle("was", was === Number(button.dataset.grade));
-  item.decoded().catch(() => announce("The picture could not be loaded.")).then(() => {
-    if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; }
-  });
+  painted.then(
+    () => { if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; } },
+    () => { if (current?.item === item) desk.missing(viewer, item, skip, (found) => { if (current?.item === item) show(found, was); }); },
+  );
+}
+
+/** Go on without a grade. */
+function skip() {
+  if (!current) return;
+  skipped.add(current.item.record.id);
+  next();
+}
+
+/** The server says with its replies what is asked no more; if that is in sight, the next image comes up. */
+function learn(reply) {
+  desk.worded(reply);
+  if (!reply?.gone) return;
+  gone = new Set(reply.gone);
+  if (!current || !gone.has(current.item.record.id)) return;
+  announce("This image has been taken out of the study.");
+  next();
 }
 
 // ---- examples of each grade; they change only when an image of the same patient comes up
@@ -77,6 +100,7 @@ function next() {
   const item = feed.take();
   if (item) { show(item); return; }
   current = null;
+  desk.forget();
   if (skipped.size) { // a handful is handed out at a time: what was skipped comes again
     skipped.clear();
     announce("The images you skipped come up again.");
@@ -85,16 +109,16 @@ function next() {
   one("#working").hidden = true;
   one("#finished").hidden = false;
   const done = feed.state === "done";
-  one("#finished-title").textContent = done ? "Nothing left to grade" : "One moment";
-  one("#finished-text").textContent = done
-    ? "You have graded every image that is worth grading."
+  const lacking = feed.state === "missing";
+  one("#finished-title").textContent = done ? "Nothing left to grade" : lacking ? "The pictures cannot be found" : "One moment";
+  one("#finished-text").textContent = done ? nothing : lacking ? desk.lacking
     : "The next images are being chosen; they appear here in a moment.";
 }
 
 function grade(value) {
-  if (!current || current.shown === null || value >= page.grades.length) return;
+  if (!current || current.shown === null || !current.item.seen || value >= page.grades.length) return;
   const now = Date.now() / 1000;
-  const body = { id: uuid(), image: current.item.record.id, grade: value, shown_at: current.shown, answered_at: now };
+  const body = { id: uuid(), image: current.item.record.id, grade: value, name: page.grades[value].name, shown_at: current.shown, answered_at: now };
   desk.queue.add({ kind: "grade", body });
   recent.add(body.image);
   history.push({ id: body.id, grade: value, record: current.item.record });
@@ -134,7 +158,8 @@ function keep() {
 
 desk.queue.addEventListener("sent", ({ detail: { event, result } }) => {
   if (event.kind !== "grade" || !result) return;
-  desk.settle(result.graded, result.wanted);
+  learn(result);
+  desk.settle({ done: result.given, mine: result.graded, wanted: result.wanted });
   if (history.at(-1)?.id === event.body.id) review(history.at(-2));
 });
 
@@ -159,9 +184,9 @@ async function review(given) {
   }
   const picture = (id, name) => element("img", { src: pixels(id, "thumb"), alt: name });
   box.replaceChildren(
-    ...found.below.map((id) => picture(id, "a little less severe, according to the model")),
+    ...found.below.map((id) => picture(id, `a little ${page.words.less}, according to the model`)),
     element("img", { class: "it", src: pixels(given.record.id, "thumb"), alt: "the image you graded before" }),
-    ...found.above.map((id) => picture(id, "a little more severe, according to the model")),
+    ...found.above.map((id) => picture(id, `a little ${page.words.more}, according to the model`)),
     element("span", {}, `You said ${page.grades[given.grade].name}. These are its neighbours in the model’s order; your grade is final.`),
   );
 }
@@ -169,20 +194,21 @@ async function review(given) {
 const actions = Object.fromEntries(page.grades.slice(0, 10).map((g, i) => [`grade${i}`, { key: String(i), text: g.name, run: () => grade(i) }]));
 const keys = new Keys({
   ...actions,
-  skip: { key: " ", text: "skip", run: () => { if (current) { skipped.add(current.item.record.id); next(); } } },
+  skip: { key: " ", text: "skip", run: skip },
   undo: { key: "z", text: "undo", run: undo },
   examples: { key: "e", text: "examples of each grade", run: () => openExamples() },
   ...viewKeys(viewer),
   reset: { key: "r", text: "reset the view", run: () => viewer.reset() },
   theme: { key: "t", text: "dark or light", run: toggleTheme },
-  help: { key: "?", text: "show the keys", run: () => { keys.list(one("#keys-body")); one("#keys").showModal(); } },
+  help: { key: "?", text: "this help", run: () => help.open() },
+  close: { key: "Escape", text: "close what is open", fixed: true, run: () => {} }, // the browser closes dialogs
 }, "grade");
+
+const help = new Help(keys, () => [["tap a grade", "grade the image"], ...touches, ["buttons", "skip, examples, undo"]]);
 
 for (const button of all("[data-grade]")) button.addEventListener("click", () => grade(Number(button.dataset.grade)));
 for (const button of all("[data-examples]")) button.addEventListener("click", () => openExamples(Number(button.dataset.examples)));
 one("#show-examples").addEventListener("click", () => openExamples());
-for (const button of all("[data-opens=keys]")) button.addEventListener("click", () => keys.list(one("#keys-body")));
-one("#keys-restore").addEventListener("click", () => { keys.restore(); keys.list(one("#keys-body")); });
 one("#undo").addEventListener("click", undo);
 one("#skip").addEventListener("click", () => keys.actions.skip.run());
 one("#reset").addEventListener("click", () => viewer.reset());

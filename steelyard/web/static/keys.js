@@ -15,17 +15,23 @@ export const label = (key) => NAMES[key] ?? (key.length === 1 ? key.toUpperCase(
 
 export class Keys {
   /**
-   * @param {Record<string, {key: string, text: string, run: () => void}>} actions in the order they are listed
+   * Whatever a key does stands in these tables and nowhere else: they are what is pressed and what the help lists.
+   *
+   * @param {Record<string, {key: string, text: string, run: () => void, fixed?: boolean}>} actions in the order they are
+   *   listed; nobody gives a fixed one another key
    * @param {string} scope which page's keys are remembered
+   * @param {Record<string, {title: string, actions: {keys: () => string[], text: string, run: () => void}[]}>} modes
+   *   that have the keyboard for themselves (the reason of "cannot judge")
    */
-  constructor(actions, scope) {
+  constructor(actions, scope, modes = {}) {
     this.actions = actions;
+    this.modes = modes;
     this.scope = `keys.${scope}`;
     this.first = Object.fromEntries(
       Object.entries(actions).map(([name, action]) => [name, spell(page.keys?.[name] ?? action.key)]),
     );
     this.map = { ...this.first, ...memory.get(this.scope, {}) };
-    this.taken = null; // a mode that has the keyboard for itself (the reason of "cannot judge")
+    this.mode = null; // the name of the mode that is on
     addEventListener("keydown", (event) => this.press(event));
     this.write();
   }
@@ -37,7 +43,11 @@ export class Keys {
     const key = spell(event.key);
     // A focused control keeps the keys that work it.
     if ((key === " " || key === "enter") && target.closest("button, a, summary, input")) return;
-    if (this.taken?.(key)) { event.preventDefault(); return; }
+    if (this.mode) {
+      event.preventDefault();
+      this.modes[this.mode].actions.find((action) => action.keys().includes(key))?.run();
+      return;
+    }
     const name = Object.keys(this.map).find((action) => this.map[action] === key);
     if (!name) return;
     event.preventDefault();
@@ -58,9 +68,15 @@ export class Keys {
     this.write();
   }
 
-  /** Fill a table body with one row an action and a button that waits for a new key. */
+  /** Fill a table body: a row for each action, with a button that waits for a new key; then the keys of each mode. */
   list(body) {
+    const row = (text, keys) => element("tr", {}, element("td", {}, text), element("td", {}, ...keys.map((key) => element("kbd", {}, label(key)))));
+    const modes = Object.values(this.modes).flatMap(({ title, actions }) => [
+      element("tr", {}, element("th", { scope: "colgroup", colspan: 2 }, title)),
+      ...actions.map((action) => row(action.text, [...new Set(action.keys())])),
+    ]);
     body.replaceChildren(...Object.entries(this.actions).map(([name, action]) => {
+      if (action.fixed) return row(action.text, [this.map[name]]);
       const button = element("button", { type: "button", "aria-label": `Key for ${action.text}: ${label(this.map[name])}. Press to change` });
       button.append(element("kbd", {}, label(this.map[name])));
       button.addEventListener("click", () => {
@@ -78,7 +94,7 @@ export class Keys {
         button.addEventListener("keydown", listen, { once: true });
       });
       return element("tr", { dataset: { action: name } }, element("td", {}, action.text), element("td", {}, button));
-    }));
+    }), ...modes);
   }
 
   /** Back to the study's keys. */

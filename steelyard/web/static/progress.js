@@ -3,7 +3,7 @@
 
 import { call, pixels } from "./api.js";
 import { legend, lineChart, namesFit, scatterChart, violinChart } from "./charts.js";
-import { ago, count, number, percent, score } from "./format.js";
+import { ago, count, number, percent, planned, score } from "./format.js";
 import "./menu.js";
 import { element, one, page } from "./page.js";
 
@@ -97,12 +97,21 @@ function people(data) {
     legend(data.series.map((s) => s.name), others > 0 ? `and ${count(others, "other")}, in the numbers below` : ""));
 }
 
+/** Pairs that are asked for the same reason are one entry. */
 function nextPairs(rows) {
-  const list = one("#next-list");
+  const groups = new Map();
+  for (const row of rows) {
+    const why = `${row.reason || "No reason was recorded."}\n${row.strategy}`;
+    groups.set(why, [...(groups.get(why) ?? []), row]);
+  }
   one("#next-none").hidden = rows.length > 0;
-  list.replaceChildren(...rows.map((row) => element("li", {},
-    element("img", { src: pixels(row.first, "thumb"), alt: "one image of the pair" }), element("img", { src: pixels(row.second, "thumb"), alt: "the other image" }),
-    element("span", {}, row.reason || "no reason recorded", element("small", {}, ` ${row.strategy}`)))));
+  one("#next-list").replaceChildren(...[...groups].map(([why, same]) => {
+    const [reason, strategy] = why.split("\n");
+    return element("li", {},
+      element("div", { class: "next-pairs" }, ...same.map((row) => element("div", { class: "next-pair" },
+        element("img", { src: pixels(row.first, "thumb"), alt: "one image of the pair" }), element("img", { src: pixels(row.second, "thumb"), alt: "the other image" })))),
+      element("span", {}, same.length > 1 ? `${count(same.length, "pair")}, each with this reason: ${reason}` : reason, element("small", {}, ` ${strategy}`)));
+  }));
 }
 
 function trainer(data) {
@@ -122,7 +131,7 @@ async function look() {
     one("#state").textContent = problem.status === 401 ? "You were signed out. Sign in again to go on." : "The server cannot be reached. You see what it last said; nothing is lost.";
     return;
   }
-  one("#state").textContent = `${count(data.answered, "answer")} of ${number(data.wanted)} · ${count(data.images, "image")}`;
+  one("#state").textContent = `${data.answered > data.wanted ? planned(data.answered, data.wanted, "answer") : `${number(data.answered)} of ${number(data.wanted)} planned answers`} · ${count(data.images, "image")}`;
   changed("accuracy", data.accuracy, () => accuracy(data.accuracy));
   changed("spread", data.spread, () => spread(data.spread));
   changed("unsure", data.unsure, () => unsure(data.unsure));

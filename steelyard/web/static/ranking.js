@@ -36,7 +36,7 @@ async function load() {
     : "No image matches. Clear the search or choose another grade.";
   one("#filter-unlike").hidden = !summary.off_domain && !form.elements.off_domain.checked;
   one("#filter-unlike span").textContent = `unlike the others (${number(summary.off_domain ?? 0)})`;
-  one("#count").textContent = summary.model === null ? "" : `${count(summary.count, "image")}${summary.count < summary.total ? ` of ${number(summary.total)}` : ""} · model of ${ago(summary.created)}`;
+  one("#count").textContent = summary.model === null ? "" : `${count(summary.count, "image")}${summary.count < summary.total ? ` of ${number(summary.total)}` : ""} · model made ${ago(summary.created)}`;
 }
 
 const fail = (problem) => { one("#count").textContent = `The ranking could not be loaded: ${problem.message} Nothing is lost; reload to try again.`; };
@@ -74,9 +74,9 @@ async function open(id) {
   const thumb = (neighbour, text) => element("button", { type: "button", class: "neighbour", "aria-label": `${text}, score ${score(neighbour.score)}`, onclick: () => open(neighbour.id) },
     element("img", { src: pixels(neighbour.id, "thumb"), alt: "" }), element("span", {}, score(neighbour.score)));
   one("#image-place").replaceChildren(
-    element("div", { class: "side" }, ...image.below.map((n) => thumb(n, "less severe"))),
+    element("div", { class: "side" }, ...image.below.map((n) => thumb(n, page.words.less))),
     element("img", { class: "large", src: pixels(image.id), alt: "The image" }),
-    element("div", { class: "side" }, ...image.above.map((n) => thumb(n, "more severe"))),
+    element("div", { class: "side" }, ...image.above.map((n) => thumb(n, page.words.more))),
   );
   const fact = (name, value) => (value == null ? [] : [element("dt", {}, name), element("dd", {}, value)]);
   one("#image-facts").replaceChildren(
@@ -86,7 +86,7 @@ async function open(id) {
   );
   one("#image-comparisons").replaceChildren(...image.comparisons.map((c) => element("li", {},
     element("button", { type: "button", class: "neighbour small", "aria-label": "Show the other image", onclick: () => open(c.other) }, element("img", { src: pixels(c.other, "thumb"), alt: "" })),
-    element("span", {}, `${{ more: "more severe than this", less: "less severe than this", equal: "equal to this", cannot: "could not be judged against this" }[c.outcome]} · ${c.annotator}, ${ago(c.answered_at)}`))));
+    element("span", {}, `${{ more: `${page.words.more} than this`, less: `${page.words.less} than this`, equal: "equal to this", cannot: "could not be judged against this" }[c.outcome]} · ${c.annotator}, ${ago(c.answered_at)}`))));
   one("#image-count").textContent = count(image.comparisons.length, "comparison");
   one("#image-none").hidden = image.comparisons.length > 0;
   if (!dialog.open) dialog.showModal();

@@ -5,7 +5,8 @@ import { pixels } from "./api.js";
 import { ago, number } from "./format.js";
 import { element, one, page } from "./page.js";
 
-const SPOKEN = { left: "the left one is more severe", right: "the right one is more severe", equal: "equal", "cannot judge": "cannot judge" };
+const { chosen } = page.words;
+const SPOKEN = { left: `the left one ${chosen}`, right: `the right one ${chosen}`, equal: "equal", "cannot judge": "cannot judge" };
 const SURE = 5000; // milliseconds to say “yes”
 
 export class Stuck {

@@ -152,3 +152,6 @@ export const viewKeys = (viewer) => ({
   more: { key: "c", text: "more contrast", run: () => viewer.light({ contrast: 0.1 }) },
   less: { key: "v", text: "less contrast", run: () => viewer.light({ contrast: -0.1 }) },
 });
+
+/** What fingers do to a look; for `Help`. */
+export const touches = [["pinch", "zoom both alike"], ["drag", "move around when zoomed in"], ["double tap", "whole picture or 1:1"]];

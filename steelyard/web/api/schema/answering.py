@@ -33,6 +33,7 @@ class LeaseIn(In):
     """How many pairs to hold; those held already come first."""
 
     count: int = Field(6, ge=1, le=50)
+    beyond: bool = Field(False, description="Go on though the planned answers are in.")
 
 
 class PairOut(BaseModel):
@@ -45,12 +46,22 @@ class PairOut(BaseModel):
 
 
 class LeaseOut(BaseModel):
-    """What somebody holds now."""
+    """What somebody holds now; `note` says what the study waits for, if anything.
+
+    `gone` are pairs that were handed out before and are asked no more: an image of theirs was excluded. `missing`: there are
+    pairs, but the files of their images are not where they were. `wording` names what the study says and asks now: a page that
+    was opened with another one is loaded again.
+    """
 
     pairs: list[PairOut]
-    state: Literal["open", "choosing", "elsewhere", "done"]
+    state: Literal["open", "choosing", "elsewhere", "done", "missing"]
+    more: bool = Field(description="Whether there may be pairs `beyond` the plan.")
+    mine: int = Field(description="How many of the answers are yours.")
     answered: int
     wanted: int
+    note: str = ""
+    wording: str
+    gone: list[int]
 
 
 class ComparisonIn(In):
@@ -69,13 +80,15 @@ class ComparisonIn(In):
 
 
 class ComparisonOut(BaseModel):
-    """What became of an answer."""
+    """What became of an answer; `gone` and `wording` as with a lease."""
 
     id: str
     seq: int
     created: bool
     answered: int
     wanted: int
+    wording: str
+    gone: list[int]
 
 
 class UndoIn(In):
@@ -85,13 +98,14 @@ class UndoIn(In):
 
 
 class UndoOut(BaseModel):
-    """What became of an undo."""
+    """What became of an undo; `gone` as with a lease, empty for grades."""
 
     id: str
     seq: int
     created: bool
     answered: int
     wanted: int
+    gone: list[int] = []
 
 
 class ComparisonRow(BaseModel):
@@ -127,33 +141,43 @@ class Suggested(BaseModel):
 
 
 class Suggestions(BaseModel):
-    """What to grade next."""
+    """What to grade next; where nothing is left, `sentence` says why.
+
+    `graded` by you, `given` by everybody; `gone` are images that were handed out before and are asked no more: they were excluded.
+    """
 
     images: list[Suggested]
-    state: Literal["open", "done"]
+    state: Literal["open", "done", "missing"]
+    sentence: str
+    wording: str
     graded: int
+    given: int
     wanted: int
+    gone: list[str]
 
 
 class GradeIn(In):
-    """One absolute grade."""
+    """One absolute grade. `name` is what it was called where it was given; one that has moved since is refused."""
 
     id: Uuid
     image: ImageId
     grade: int = Field(ge=0, le=99)
+    name: Annotated[Text, Field(max_length=300)] = ""
     shown_at: Seconds | None = None
     answered_at: Seconds | None = None
     note: Annotated[Text, Field(max_length=500)] = ""
 
 
 class GradeOut(BaseModel):
-    """What became of a grade."""
+    """What became of a grade; `gone` as with suggestions."""
 
     id: str
     seq: int
     created: bool
     graded: int
+    given: int
     wanted: int
+    gone: list[str]
 
 
 class Neighbours(BaseModel):

@@ -39,7 +39,7 @@ DomainNote = Annotated[str, Field(description="Why nothing can be said about tha
 
 
 class ImageRow(BaseModel):
-    """An image in the ranking; rank 1 is the most severe."""
+    """An image in the ranking; rank 1 is the highest score."""
 
     id: str
     score: float
@@ -53,7 +53,7 @@ class ImageRow(BaseModel):
 
 
 class RankingOut(BaseModel):
-    """A window of the ranking, from least to most severe."""
+    """A window of the ranking, from the lowest score to the highest."""
 
     model: int | None
     start: int

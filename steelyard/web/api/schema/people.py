@@ -106,9 +106,10 @@ class NewLink(In):
 
 
 class Link(BaseModel):
-    """A personal link, shown once."""
+    """A personal link, shown once: `link` is its path, `url` what to send to the person."""
 
     link: str
+    url: str
     expires: float | None
     reusable: bool
 

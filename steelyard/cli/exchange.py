@@ -1,0 +1,126 @@
+"""Commands that bring answers and whole studies in and out."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.console import AsJson, StudyFolder, app, opened_study, out, print_json
+
+__all__ = ["export_answers", "import_answers", "write_template"]
+
+
+class TemplateName(str, Enum):
+    """Tables to fill in."""
+
+    labels = "labels"
+    answers = "answers"
+
+
+@app.command("import")
+def import_answers(
+    study: StudyFolder,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="CSV, JSON, Parquet, Label Studio, tuples of choix, or a whole study (.zip or folder).",
+        ),
+    ],
+    annotator: Annotated[str, typer.Option(help="Who answered, where the file does not say.")] = "imported",
+    by: Annotated[
+        str, typer.Option(help="Who imports, for the audit log; by default the user of this machine.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Import answers given elsewhere, or a whole study on the same images; nothing is added twice."""
+    from steelyard.exchange import import_file, import_study, is_bundle
+
+    with opened_study(study) as opened:
+        if is_bundle(file):
+            whole = import_study(opened, file, by=by or None)
+            if as_json:
+                print_json(whole.to_dict())
+                return
+            added = {name: getattr(whole, name).added for name in _COUNTED}
+            known = sum(getattr(whole, name).known for name in _COUNTED)
+            out.print(f"{_counts(added)} added, {known} were already there\n{_WORDING[whole.wording]}")
+            return
+        done = import_file(opened, file, annotator=annotator, by=by or None)
+    if as_json:
+        print_json(done.to_dict())
+    else:
+        out.print(f"{done.added} answers added, {done.known} were already there")
+
+
+@app.command("export")
+def export_answers(
+    study: StudyFolder,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write; its ending picks the format.")
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="csv, json, parquet, choix, labelstudio, or study (the whole of it), if the file's ending does not say.",
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write all answers to a file, or the whole study (.zip): answers, grades, exclusions, wording and people.
+
+    A whole study has no passwords, models or images in it; `steelyard backup` makes a copy of everything but the images.
+    """
+    from steelyard.exchange import export_file, export_study
+
+    with opened_study(study) as opened:
+        if form == "study" or (not form and output.suffix.lower() == ".zip"):
+            counts = export_study(opened, output)
+            if as_json:
+                print_json({**counts, "file": str(output)})
+            else:
+                out.print(f"{_counts(counts)} written to {output}", soft_wrap=True)
+            return
+        count = export_file(opened, output, form=form or None)
+    if as_json:
+        print_json({"answers": count, "file": str(output)})
+    else:
+        out.print(f"{count} answers written to {output}", soft_wrap=True)
+
+
+_COUNTED = ("answers", "grades", "exclusions", "people")
+_WORDING = {
+    "taken": "the wording – question, grades, reasons, keys – was taken over; restart a server that is running",
+    "same": "the wording is the same",
+    "kept": "the study has answers of its own and keeps its own wording",
+}
+
+
+def _counts(counts: dict[str, int]) -> str:
+    *first, last = (f"{counts[name]} {name}" for name in _COUNTED)
+    return f"{', '.join(first)} and {last}"
+
+
+@app.command("template")
+def write_template(
+    kind: Annotated[TemplateName, typer.Argument(help="Which table.", show_default=False)],
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="List the images of this folder in a table of labels.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; printed by default.")
+    ] = None,
+) -> None:
+    """Write a table to fill in: labels of images (for init and add), or answers (for import)."""
+    from steelyard.exchange import template, write_new
+
+    text = template(kind.value, images)
+    if output is None:
+        print(text, end="")
+        return
+    write_new(output, text)
+    out.print(f"{output} written; its first lines say how to fill it in", soft_wrap=True)
