@@ -77,9 +77,9 @@ class Web:
         self.handing = Handing(study)
         self.sight = Sight(study.store, self.examples.rows)
         self.drawing = CapacityLimiter(4)
-        self.placing = CapacityLimiter(
-            1
-        )  # an uploaded picture may cost hundreds of megabytes while it is unpacked
+        # An uploaded picture may cost hundreds of megabytes while it is unpacked.
+        self.placing = CapacityLimiter(1)
+        self.being_placed = 0
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
         self.keeper = Keeper(study.store)

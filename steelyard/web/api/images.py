@@ -260,11 +260,16 @@ async def place(
     ],
 ) -> Placed:
     """Where a new picture falls. It is checked like any other, scored, and not kept."""
-    if web.placing.statistics().tasks_waiting >= PLACE_WAITING:
+    # Counted here and not by the limiter: between asking it and waiting for it others would slip in.
+    if web.being_placed > PLACE_WAITING:
         raise Problem(
             503, "Other pictures are being placed; try again in a moment.", headers={"Retry-After": "5"}
         )
-    return await to_thread.run_sync(_place, web, file, limiter=web.placing)
+    web.being_placed += 1
+    try:
+        return await to_thread.run_sync(_place, web, file, limiter=web.placing)
+    finally:
+        web.being_placed -= 1
 
 
 def _place(web: Web, file: UploadFile) -> Placed:
