@@ -18,6 +18,7 @@ class TemplateName(str, Enum):
 
     labels = "labels"
     answers = "answers"
+    gold = "gold"
 
 
 @app.command("import")
@@ -115,7 +116,7 @@ def write_template(
         Path | None, typer.Option("-o", "--output", help="File to write; printed by default.")
     ] = None,
 ) -> None:
-    """Write a table to fill in: labels of images (for init and add), or answers (for import)."""
+    """Write a table to fill in: labels of images (for init and add), answers (for import), or pairs with known answers (for gold)."""
     from steelyard.exchange import template, write_new
 
     text = template(kind.value, images)

@@ -8,6 +8,7 @@ from steelyard.config.ask import AskConfig, ask_preset
 from steelyard.config.images import ImagesConfig
 from steelyard.config.old import ranker_from_saved
 from steelyard.config.page import PageConfig
+from steelyard.config.people import PeopleConfig
 from steelyard.config.presets import change_ranker, ranker_config, ranker_preset
 from steelyard.config.ranker import ConvexConfig, NetworkConfig, Preset, RankerConfig
 from steelyard.config.study_config import StudyConfig
@@ -18,6 +19,7 @@ __all__ = [
     "ImagesConfig",
     "NetworkConfig",
     "PageConfig",
+    "PeopleConfig",
     "Preset",
     "RankerConfig",
     "StudyConfig",

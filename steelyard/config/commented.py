@@ -80,7 +80,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, dict):
         pairs = ", ".join(tomli_w.dumps({key: inner}).strip() for key, inner in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
-    return tomli_w.dumps({"key": value}).strip().removeprefix("key = ")
+    text = tomli_w.dumps({"key": value}, multiline_strings=isinstance(value, str) and "\r" not in value)
+    return text.strip().removeprefix("key = ")
 
 
 def _places(values: Mapping[str, Any]) -> set[str]:

@@ -31,6 +31,7 @@ class PageConfig(Section):
         grades: the grades in order, “name: definition”, ten at most; empty takes the catalog's grade names.
         keys: keyboard keys by action (`left`, `right`, `equal`, `cannot`, `undo`); missing ones keep their default.
         break_minutes: minutes of work after which a break is suggested; 0 never.
+        break_answers: answers without a pause after which a break is suggested; 0 never.
     """
 
     place: ClassVar[str] = "page"
@@ -42,6 +43,7 @@ class PageConfig(Section):
     grades: Texts = ()
     keys: Annotated[dict[str, str], Expect("a table of keys by action")] = Field(default_factory=dict)
     break_minutes: ZeroOrMore = 25
+    break_answers: ZeroOrMore = 0
 
     @field_validator("keys")
     @classmethod

@@ -14,6 +14,7 @@ from steelyard.config.commented import END, is_cut, with_comments
 from steelyard.config.images import ImagesConfig
 from steelyard.config.old import VERSION, study_words, upgrade
 from steelyard.config.page import PageConfig
+from steelyard.config.people import PeopleConfig
 from steelyard.config.presets import RankerField, change_ranker
 from steelyard.config.ranker import ConvexConfig
 from steelyard.config.section import Expect, Section, ZeroOrMore
@@ -43,6 +44,7 @@ class StudyConfig(Section):
         ranker: the score and how it is learnt.
         ask: what is asked, of whom, and how much.
         page: what annotators see.
+        people: how people are prepared, checked and spared.
     """
 
     name: str = ""
@@ -53,6 +55,7 @@ class StudyConfig(Section):
     ranker: RankerField = Field(default_factory=ConvexConfig)
     ask: AskConfig = Field(default_factory=AskConfig)
     page: PageConfig = Field(default_factory=PageConfig)
+    people: PeopleConfig = Field(default_factory=PeopleConfig)
 
     @classmethod
     def from_dict(

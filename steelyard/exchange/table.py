@@ -22,7 +22,10 @@ FORMATS = ("csv", "json", "parquet", "choix", "labelstudio")
 
 
 def answers_table(study: Study) -> pd.DataFrame:
-    """Every answer that counts, in the order of the log, one row each, with the columns `COLUMNS`."""
+    """Every answer that counts, in the order of the log, one row each, with the columns `COLUMNS`.
+
+    Answers to pairs whose answer is known are left out: where they are imported they would count.
+    """
     import pandas as pd
 
     paths = dict(zip(map(str, study.catalog.ids), map(str, study.catalog.paths), strict=True))
@@ -34,7 +37,7 @@ def answers_table(study: Study) -> pd.DataFrame:
             c.source, c.seq, c.hash,
         )
         for c in study.store.answers.log()
-        if c.effective and c.answer is not None
+        if c.effective and c.answer is not None and pairs[c.pair].expected is None
     ]  # fmt: skip
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     # Said here, or a study in which no time was ever noted would have a column of another kind.

@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     GRADING = 7  # images suggested for grading
     POOL = 8  # pairs that stand for all pairs of the pool
     FORECAST = 9  # what further answers would bring
+    KNOWN = 10  # pairs whose answer follows from their grades
 
 
 @dataclass(frozen=True)

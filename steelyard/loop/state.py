@@ -21,7 +21,7 @@ class State:
         images: how many may be asked about.
 
     Attributes:
-        taken: every pair that was ever put up.
+        taken: every pair that was ever put up, or that is set apart.
         posterior: what is believed about the scores, None before the first model.
         round: the round that the next pairs belong to; 0 before the first model.
     """
@@ -31,11 +31,12 @@ class State:
         self.posterior: Posterior | None = None
         self.round = 0
         self._put_up: Counter[int] = Counter()
+        self._apart = 0
 
     @property
     def asked(self) -> int:
         """Different pairs put up so far."""
-        return len(self.taken)
+        return len(self.taken) - self._apart
 
     @property
     def since(self) -> int:
@@ -49,6 +50,12 @@ class State:
             self._put_up[self.round] += len(pairs)
         else:
             self._put_up.update(np.asarray(rounds).tolist())
+
+    def set_apart(self, pairs: Pairs) -> None:
+        """Pairs that are never to be asked, though nobody was asked about them either: their answer is known."""
+        before = len(self.taken)
+        self.taken.add(pairs)
+        self._apart += len(self.taken) - before
 
     def believe(self, posterior: Posterior, round: int | None = None) -> None:
         """A model was fitted: the next round begins."""

@@ -79,7 +79,10 @@ def write_study_report(
         if progress is not None:
             progress(1, 1, "figures")
         seconds = measured_seconds(answers.answered_at - answers.shown_at)
-        asked = questions_asked(read_wordings(study.store), study.store.answers.log())
+        ours = set(answers.seq.tolist())
+        asked = questions_asked(
+            read_wordings(study.store), (c for c in study.store.answers.log() if c.seq in ours)
+        )
         people, questions = _people_table(status, agreement), questions_table(asked)
         ends, strange = _ends_table(scores, words), _unlike_table(scores)
         missing = without_score(status["images"], len(scores), status["excluded"])

@@ -12,7 +12,7 @@ from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.columns import LAST, answer_arrays
-from steelyard.store.counting import Count, count_by_annotator
+from steelyard.store.counting import Count, count_by_annotator, given_since
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
 from steelyard.store.importing import ForeignAnswer, Imported, import_answers
@@ -107,7 +107,7 @@ class Answers:
         if last is None:
             return []
         first = int(last) - len(new) + 1
-        self._count.go_on(first, len(new))
+        self._count.go_on(first, [answer.pair for answer in new])
         return [Recorded(seq, answer.id, True) for seq, answer in enumerate(new, start=first)]
 
     def undo(
@@ -222,7 +222,8 @@ class Answers:
             sa.select(pairs.c.id).where(pairs.c.first_row == row),
             sa.select(pairs.c.id).where(pairs.c.second_row == row),
         )
-        query = _DESCRIBED.where(comparisons.c.pair.in_(its), COMPARISONS.counts)
+        ordinary = comparisons.c.pair.not_in(sa.select(pairs.c.id).where(pairs.c.expected.is_not(None)))
+        query = _DESCRIBED.where(comparisons.c.pair.in_(its), ordinary, COMPARISONS.counts)
         return self._read(query.order_by(comparisons.c.seq))
 
     def _read(self, query: sa.Select[Any]) -> list[Comparison]:
@@ -258,10 +259,19 @@ class Answers:
         """
         return self._count.read(annotator, since)
 
-    def by_annotator(self) -> list[AnnotatorCount]:
-        """What each annotator did, by name; those who answered nothing are left out."""
+    def given(self, annotator: str, since: float = 0.0) -> int:
+        """How many answers that count arrived from somebody since a time by our clock; gold ones too, warm-ups not."""
         with self._db.reading() as connection:
-            return count_by_annotator(connection)
+            return given_since(connection, annotator, since)
+
+    def by_annotator(self, *, gold: bool = False) -> list[AnnotatorCount]:
+        """What each annotator did, by name; those who answered nothing are left out.
+
+        Args:
+            gold: count answers to hidden pairs with a known answer, too, as whoever gave them would.
+        """
+        with self._db.reading() as connection:
+            return count_by_annotator(connection, gold=gold)
 
 
 def _check(answer: NewComparison) -> None:

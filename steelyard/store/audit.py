@@ -50,11 +50,15 @@ class Audit:
         about = sa.true() if action is None else audit.c.action == action
         return self._read(sa.and_(audit.c.seq > after, about), audit.c.seq, limit)
 
-    def latest(self, limit: int, before: int | None = None, *, action: str | None = None) -> list[AuditEntry]:
-        """The last entries, newest first; with `before`, the last ones before that number; with `action`, those about it."""
+    def latest(
+        self, limit: int, before: int | None = None, *, action: str | None = None, actor: str | None = None
+    ) -> list[AuditEntry]:
+        """The last entries, newest first; with `before`, the last ones before that number; with `action`, those about it; with
+        `actor`, those by somebody."""
         earlier = sa.true() if before is None else audit.c.seq < before
         about = sa.true() if action is None else audit.c.action == action
-        return self._read(sa.and_(earlier, about), audit.c.seq.desc(), limit)
+        by = sa.true() if actor is None else audit.c.actor == actor
+        return self._read(sa.and_(earlier, about, by), audit.c.seq.desc(), limit)
 
     def _read(
         self, which: sa.ColumnElement[bool], order: sa.ColumnElement[int], limit: int | None

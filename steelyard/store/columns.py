@@ -79,7 +79,14 @@ _EFFECTIVE = (
         comparisons.c.answered_at,
     )
     .join(pairs, pairs.c.id == comparisons.c.pair)
-    .where(comparisons.c.seq > _after, comparisons.c.seq <= _upto, COMPARISONS.counted)
+    .where(
+        comparisons.c.seq > _after,
+        comparisons.c.seq <= _upto,
+        COMPARISONS.counted,
+        pairs.c.expected.is_(
+            None
+        ),  # the one place that keeps known answers apart; `Known.answers` reads them
+    )
     .order_by(comparisons.c.seq)
 )
 _SUPERSEDED = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -10,9 +12,9 @@ from steelyard.pairs import Answer
 from steelyard.store.database import Database
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import AnnotatorCount
-from steelyard.store.schema import WITHDRAWN, comparisons
+from steelyard.store.schema import WITHDRAWN, comparisons, pairs
 
-__all__ = ["Count", "count_by_annotator"]
+__all__ = ["Count", "count_by_annotator", "given_since"]
 
 _PACE_ANSWERS = 50
 """An annotator's pace is taken over so many of the latest answers."""
@@ -24,6 +26,9 @@ class Count:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._counted = 0, 0  # the last row of the log that was counted, and the answers up to there
+        # Answers to pairs whose answer is known do not count: which those are, and up to which pair that was looked up.
+        self._known: frozenset[int] = frozenset()
+        self._looked = 0
 
     def read(self, annotator: str | None, since: int | None) -> int:
         """See `Answers.count`."""
@@ -33,28 +38,47 @@ class Count:
         with self._db.reading() as connection:
             if annotator is not None:
                 return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
-            more, last = connection.execute(_COUNT_AFTER, {"after": seq}).one()
+            more, last, pair, known = connection.execute(_COUNT_AFTER, {"after": seq}).one()
+            if known != len(self._known):
+                self._known = frozenset(connection.execute(_KNOWN).scalars())
+            self._looked = pair if self._db.settled else self._looked
         if last is not None:
             answers += int(more)
             if self._db.settled:
                 self._counted = int(last), answers
         return answers
 
-    def go_on(self, first: int, n: int) -> None:
-        """Note that `n` answers, which supersede nothing, were written from number `first` on."""
+    def go_on(self, first: int, pairs: Sequence[int]) -> None:
+        """Note that answers to these pairs, which supersede nothing, were written from number `first` on."""
         seq, answers = self._counted
-        # Otherwise somebody else wrote in between, and the next to ask reads on.
-        if seq == first - 1 and self._db.settled:
-            self._counted = first + n - 1, answers + n
+        # Otherwise somebody else wrote in between, or pairs are new, and the next to ask reads on.
+        if seq == first - 1 and self._db.settled and max(pairs) <= self._looked:
+            count = sum(pair not in self._known for pair in pairs)
+            self._counted = first + len(pairs) - 1, answers + count
 
 
-def count_by_annotator(connection: Connection) -> list[AnnotatorCount]:
+def given_since(connection: Connection, annotator: str, since: float) -> int:
+    """See `Answers.given`."""
+    c = comparisons
+    warmups = _KNOWN.where(pairs.c.strategy == "warm-up")
+    query = (
+        sa.select(sa.func.count())
+        .select_from(c)
+        .where(
+            c.c.annotator == annotator, c.c.received_at >= since, c.c.pair.not_in(warmups), COMPARISONS.counts
+        )
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[AnnotatorCount]:
     """See `Answers.by_annotator`."""
     c = comparisons
     counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
+    apart = _KNOWN.where(pairs.c.strategy != "gold") if gold else _KNOWN
     spoken = (
         sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
-        .where(c.c.answer != WITHDRAWN)
+        .where(c.c.answer != WITHDRAWN, c.c.pair.not_in(apart))
         .subquery()
     )
     number = sa.func.sum(spoken.c.counts)
@@ -93,9 +117,14 @@ _row, _target = comparisons.alias("later_row"), comparisons.alias("target")
 # A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo.
 _replaced = sa.select(_target.c.answer).where(_target.c.id == _row.c.supersedes).scalar_subquery()
 _takes = sa.case((_row.c.answer == WITHDRAWN, 1), else_=0) + sa.case((_replaced != WITHDRAWN, 1), else_=0)
-_COUNT_AFTER = sa.select(sa.func.sum(1 - _takes), sa.func.max(_row.c.seq)).where(
-    _row.c.seq > sa.bindparam("after", type_=sa.BigInteger)
-)
+_KNOWN = sa.select(pairs.c.id).where(pairs.c.expected.is_not(None))  # a partial index holds just these
+_counts = sa.case((_row.c.pair.in_(_KNOWN), 0), else_=1 - _takes)
+_COUNT_AFTER = sa.select(
+    sa.func.sum(_counts),
+    sa.func.max(_row.c.seq),
+    sa.select(sa.func.coalesce(sa.func.max(pairs.c.id), 0)).scalar_subquery(),
+    sa.select(sa.func.count()).select_from(pairs).where(pairs.c.expected.is_not(None)).scalar_subquery(),
+).where(_row.c.seq > sa.bindparam("after", type_=sa.BigInteger))
 
 # Only rows that supersede something are looked at one by one; the others are counted in an index. "Is not null", and
 # below the name, spelled so that SQLite takes the index of what supersedes.
@@ -107,5 +136,9 @@ _COUNT_OF_ONE = sa.select(
     .scalar_subquery()
     - sa.select(sa.func.coalesce(sa.func.sum(_takes), 0))
     .where(_row.c.supersedes > "", _row.c.annotator + "" == _one)
+    .scalar_subquery()
+    - sa.select(sa.func.count())
+    .select_from(comparisons)
+    .where(comparisons.c.pair.in_(_KNOWN), comparisons.c.annotator == _one, COMPARISONS.counts)
     .scalar_subquery()
 )

@@ -27,6 +27,7 @@ __all__ = [
     "give_back",
     "hand_out",
     "look",
+    "read_leases",
     "running",
     "waiting",
 ]
@@ -98,7 +99,7 @@ def hand_out(
         _renew(connection, annotator, ending, at + seconds)
     if taken:
         _reserve(connection, annotator, taken, at, at + seconds, rng)
-    return _leases(connection, annotator, [*held, *taken])
+    return read_leases(connection, annotator, [*held, *taken])
 
 
 def _renew(connection: Connection, annotator: str, ids: Sequence[int], expires: float) -> None:
@@ -130,7 +131,8 @@ def _reserve(
             )
 
 
-def _leases(connection: Connection, annotator: str, ids: Sequence[int]) -> list[Leased]:
+def read_leases(connection: Connection, annotator: str, ids: Sequence[int]) -> list[Leased]:
+    """What was handed to the annotator, in the given order."""
     found: dict[int, Leased] = {}
     for chunk in fields.chunks(ids):
         for row in connection.execute(_LEASES, {"annotator": annotator, "ids": chunk}).mappings():

@@ -83,13 +83,14 @@ class Pairs:
         """Pairs as columns; pass the last id as `after_id` next time to get only what is new."""
         with self._db.reading() as connection:
             columns = self._db.columns(connection, _COLUMNS, {"after": after_id})
-        id, first, second, round, open, reserved = columns
+        id, first, second, round, open, reserved, expected = columns
         return PairColumns(
             np.array(id, dtype=np.int64),
             np.array([first, second], dtype=np.int64).T.reshape(-1, 2),
             np.array(round, dtype=np.int64),
             np.array(open, dtype=bool),
             np.array(reserved, dtype=bool),
+            np.array([word is not None for word in expected], dtype=bool),
         )
 
     def open_count(self) -> int:
@@ -192,7 +193,8 @@ def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair]
     )
     for value in values:
         value["created"] = at
-        value["open"] = not (excluded[value["first_row"]] or excluded[value["second_row"]])
+        out = excluded[value["first_row"]] or excluded[value["second_row"]]
+        value["open"] = not out and value["expected"] is None
     # Ids in the order of commits, so that `Pairs.columns(after_id)` misses none.
     database.lock_log(connection)
     # Only missing pairs are inserted: an INSERT that does nothing would still use up an id.
@@ -228,6 +230,7 @@ def _values(pair: NewPair) -> dict[str, Any]:
         "reserved": bool(pair.reserved),
         "raters": fields.number(pair.raters, "the number of raters", least=1, most=_SMALL),
         "answers": 0,
+        "expected": pair.expected,
     }
 
 
@@ -259,7 +262,13 @@ _DESCRIBED_ROWS = DESCRIBED.where(
 _after = pairs.c.id > sa.bindparam("after", type_=sa.BigInteger)
 _COLUMNS = (
     sa.select(
-        pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.round, pairs.c.open, pairs.c.reserved
+        pairs.c.id,
+        pairs.c.first_row,
+        pairs.c.second_row,
+        pairs.c.round,
+        pairs.c.open,
+        pairs.c.reserved,
+        pairs.c.expected,
     )
     .where(_after)
     .order_by(pairs.c.id)
@@ -295,5 +304,5 @@ _GONE = (
 _SETTLE = (
     sa.update(pairs)
     .where(pairs.c.id.in_(_among))
-    .values(answers=ANSWERS, open=sa.and_(pairs.c.raters > ANSWERS, ~EXCLUDED))
+    .values(answers=ANSWERS, open=sa.and_(pairs.c.raters > ANSWERS, ~EXCLUDED, pairs.c.expected.is_(None)))
 )

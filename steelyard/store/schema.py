@@ -40,7 +40,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0006"
+REVISION = "0009"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
@@ -124,12 +124,20 @@ pairs = sa.Table(
     sa.Column("answers", sa.Integer, nullable=False),
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("created", Time, nullable=False),
+    sa.Column("expected", sa.Text),  # the known answer of a pair that warms up or checks (known.py)
+    sa.Column("retired", Time),
     sa.UniqueConstraint("first_row", "second_row", "repeat"),
     sa.CheckConstraint("first_row < second_row", name="order"),
     sa.CheckConstraint("raters > 0", name="raters"),
     sa.CheckConstraint("repeat >= 0", name="repeat"),
     sa.Index("ix_pairs_second_row", "second_row"),
     sa.Index("ix_pairs_open", "id", sqlite_where=sa.text("open = 1"), postgresql_where=sa.text("open")),
+    sa.Index(
+        "ix_pairs_known",
+        "id",
+        sqlite_where=sa.text("expected IS NOT NULL"),
+        postgresql_where=sa.text("expected IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 

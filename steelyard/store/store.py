@@ -14,6 +14,7 @@ from steelyard.store.changes import Change, change, change_made
 from steelyard.store.database import Database, make_engine, read_url, wrapped_errors
 from steelyard.store.grades import Grades
 from steelyard.store.images import Images
+from steelyard.store.known import Known
 from steelyard.store.models import Models
 from steelyard.store.opening import prepare, quick_look
 from steelyard.store.pairs import Pairs
@@ -41,6 +42,7 @@ class Store:
     Attributes:
         images: what is compared.
         pairs: what is asked, and who holds it.
+        known: pairs whose answer is known: for warming up and for checks.
         answers: what people said.
         grades: what they said about single images.
         models: what was learnt, and who is learning now.
@@ -58,6 +60,7 @@ class Store:
         self.database = database
         self.images = Images(database)
         self.pairs = Pairs(database)
+        self.known = Known(database)
         self.answers = Answers(database)
         self.grades = Grades(database)
         self.models = Models(database)

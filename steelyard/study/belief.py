@@ -59,7 +59,8 @@ class Belief:
             self._begin(len(self._study.catalog))  # pairs are kept by rows among so many
         columns = self._store.pairs.columns(after_id=self._last_pair)
         if len(columns):
-            self.state.put_up(columns.rows, columns.round)
+            self.state.put_up(columns.rows[~columns.known], columns.round[~columns.known])
+            self.state.set_apart(columns.rows[columns.known])
             self._last_pair = int(columns.id[-1])
         newest = self._store.models.newest()
         if newest is not None and newest.id != self.announced:

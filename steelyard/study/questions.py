@@ -18,6 +18,7 @@ from steelyard.progress import Progress
 from steelyard.ranker.inputs import coarse_rows
 from steelyard.store.records import NewPair
 from steelyard.study.inputs import missing_files
+from steelyard.study.instructions import example_rows
 
 if TYPE_CHECKING:
     from steelyard.study.belief import Belief
@@ -36,6 +37,7 @@ class Questions:
 
     def __init__(self, study: Study, belief: Belief) -> None:
         self._study, self._belief = study, belief
+        self._known_examples: tuple[tuple[tuple[str, ...], int], Rows] | None = None
 
     def draft(
         self, n: int | None = None, *, strategy: str | None = None, progress: Progress | None = None
@@ -98,7 +100,8 @@ class Questions:
                 strategy=strategy, left_out=left_out,
             )  # fmt: skip
 
-        left_out = np.union1d(study.store.images.excluded_rows(), self._belief.absent).astype(np.int64)
+        left_out = np.union1d(study.store.images.excluded_rows(), self._belief.absent)
+        left_out = np.union1d(left_out, self._examples()).astype(np.int64)
         choice = choose(left_out)
         if not len(missing_files(catalog, np.unique(choice.pairs))):
             return choice
@@ -109,6 +112,13 @@ class Questions:
                 f"not one of the {len(catalog)} images is where it was; is the folder mounted? If not, {say_where(study.folder)}"
             )
         return choose(np.union1d(left_out, gone).astype(np.int64))
+
+    def _examples(self) -> Rows:
+        """Images that people have read about; looked up again when the settings or the images are others."""
+        now = self._study.config.people.examples, len(self._study.catalog)
+        if self._known_examples is None or self._known_examples[0] != now:
+            self._known_examples = now, example_rows(self._study)
+        return self._known_examples[1]
 
     def _features(self, progress: Progress | None) -> Features:
         def rows() -> tuple[NDArray[Any], Rows]:

@@ -32,7 +32,9 @@ def test_every_key_is_commented_with_its_meaning_what_it_may_hold_and_its_defaul
     text = (tmp_path / "study.toml").read_text(encoding="utf-8")
     sections: list[tuple[str, Section]] = [("", config)]
     sections += [
-        (key, value) for key in ("images", "ranker", "ask", "page") if (value := getattr(config, key))
+        (key, value)
+        for key in ("images", "ranker", "ask", "page", "people")
+        if (value := getattr(config, key))
     ]
     written = config.to_dict()
     for place, section in sections:

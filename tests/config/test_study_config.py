@@ -11,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import config as module
-from steelyard.config import AskConfig, ConvexConfig, ImagesConfig, NetworkConfig, PageConfig, StudyConfig
+from steelyard.config import (
+    AskConfig,
+    ConvexConfig,
+    ImagesConfig,
+    NetworkConfig,
+    PageConfig,
+    PeopleConfig,
+    StudyConfig,
+)
 from steelyard.config.section import Section
 from steelyard.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    "section", [ImagesConfig, ConvexConfig, NetworkConfig, AskConfig, PageConfig, StudyConfig]
+    "section", [ImagesConfig, ConvexConfig, NetworkConfig, AskConfig, PageConfig, PeopleConfig, StudyConfig]
 )
 def test_every_key_is_documented(section: type[Section]) -> None:
     assert not [name for name in section.model_fields if not section.meaning(name)]
@@ -26,7 +34,15 @@ def test_every_key_is_documented(section: type[Section]) -> None:
 def test_every_key_its_default_and_its_meaning_are_on_the_page() -> None:
     """In the words of the comments in study.toml, which are those of the docstrings."""
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    for section in (StudyConfig, ImagesConfig, ConvexConfig, NetworkConfig, AskConfig, PageConfig):
+    for section in (
+        StudyConfig,
+        ImagesConfig,
+        ConvexConfig,
+        NetworkConfig,
+        AskConfig,
+        PageConfig,
+        PeopleConfig,
+    ):
         for name, field in section.model_fields.items():
             default = field.get_default(call_default_factory=True)
             if name == "kind":

@@ -18,8 +18,9 @@ from steelyard.store.records.answers import (
 from steelyard.store.records.audit import AuditEntry
 from steelyard.store.records.grades import Grade, GradeArrays, NewGrade
 from steelyard.store.records.images import Excluded, Image, NewImage
+from steelyard.store.records.known import KnownAnswers, KnownPair, NewKnown
 from steelyard.store.records.models import Model, NewModel, TrainerState
-from steelyard.store.records.pairs import Leased, NewPair, PairColumns, StoredPair
+from steelyard.store.records.pairs import Expected, KnownKind, Leased, NewPair, PairColumns, StoredPair
 from steelyard.store.records.people import (
     Annotator,
     ApiToken,
@@ -39,10 +40,14 @@ __all__ = [
     "AuditEntry",
     "Comparison",
     "Excluded",
+    "Expected",
     "Grade",
     "GradeArrays",
     "Handshake",
     "Image",
+    "KnownAnswers",
+    "KnownKind",
+    "KnownPair",
     "KnownToken",
     "Leased",
     "Mode",
@@ -50,6 +55,7 @@ __all__ = [
     "NewComparison",
     "NewGrade",
     "NewImage",
+    "NewKnown",
     "NewModel",
     "NewPair",
     "PairColumns",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.pairs import Pair
 
-__all__ = ["Leased", "NewPair", "PairColumns", "StoredPair"]
+__all__ = ["Expected", "KnownKind", "Leased", "NewPair", "PairColumns", "StoredPair"]
+
+Expected = Literal["first", "second", "equal"]
+"""A known answer: the image with the smaller catalog row is the one, the other, or neither."""
+
+KnownKind = Literal["warm-up", "gold"]
+"""What a pair with a known answer is for; its strategy's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,7 @@ class NewPair:
         reserved: drawn at random and held back to estimate accuracy.
         raters: how many different people are asked.
         repeat: 0 for the first time; 1, 2 … for asking about the same two images again (agreement with oneself).
+        expected: the known answer of a pair that warms people up or checks them; such a pair is never open (`known.py`).
     """
 
     first: int
@@ -37,6 +45,7 @@ class NewPair:
     reserved: bool = False
     raters: int = 1
     repeat: int = 0
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +66,23 @@ class StoredPair:
     repeat: int
     open: bool
     created: float
+    expected: Expected | None = None
+    retired: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PairColumns:
-    """Pairs as columns, in the order of their ids: `rows` is (n, 2) int64, the others (n,)."""
+    """Pairs as columns, in the order of their ids: `rows` is (n, 2) int64, the others (n,).
+
+    `known` marks those whose answer is known: they are no questions of the study.
+    """
 
     id: NDArray[np.int64]
     rows: NDArray[np.int64]
     round: NDArray[np.int64]
     open: NDArray[np.bool_]
     reserved: NDArray[np.bool_]
+    known: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.id)
