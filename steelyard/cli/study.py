@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +29,8 @@ from steelyard.errors import ConfigError, SteelyardError, command
 from steelyard.terminal import err, progress_bar
 
 if TYPE_CHECKING:
+    from steelyard.config import StudyConfig
+    from steelyard.images.catalog import Catalog
     from steelyard.study import Study
 
 
@@ -76,7 +80,7 @@ def init(
     """Make a study from a folder of images, and compute what its model sees of them."""
     from steelyard.images.reading import read_catalog
     from steelyard.study import Study, study_config
-    from steelyard.study.making import check_place
+    from steelyard.study.making import check_catalog, check_place, check_store, made_folder
 
     check_place(study)
     if images is None and features is None:
@@ -105,19 +109,52 @@ def init(
         **({"ask": {"enough": enough}} if enough else {}),
         **({"ranker": {"weights": "download"}} if download else {}),
     )
-    with progress_bar() as progress:
-        catalog = read_catalog(config.images, progress=progress)
-        made = Study.create(study, catalog, config=config, progress=progress)
-    if not later:
+    # Whoever wants to hear of the first bad file hears of it before anything is computed.
+    checked_first = later or on_error == "fail"
+    with made_folder(study):
+        with progress_bar() as progress:
+            catalog = read_catalog(config.images, check=checked_first, progress=progress)
+        if not checked_first:
+            check_catalog(catalog, config)
+            check_store(config)
+            catalog = _described(catalog, config, study / "cache")
+        with progress_bar() as progress:
+            made = Study.create(study, catalog, config=config, progress=progress)
+    if checked_first and not later:
         describe_images(made)
     _show_made(made, as_json)
 
 
+def _described(catalog: Catalog, config: StudyConfig, cache: Path) -> Catalog:
+    """Compute features of files that nobody has looked into; the images without those that cannot be read.
+
+    What was computed of a picture shows that it can be read, so each is unpacked once and not once more to check it.
+    """
+    from steelyard.images.cache import UnreadableImages
+    from steelyard.images.reading import read_catalog
+    from steelyard.study.inputs import InputReader
+
+    read: frozenset[str] = frozenset()
+    with _features_or_why_not(), suppress(UnreadableImages), progress_bar() as progress:
+        absent = InputReader(catalog, cache).read(config.ranker, progress).absent
+        if not len(absent):
+            return catalog
+        read = frozenset(catalog.ids) - {catalog.ids[row] for row in absent.tolist()}
+    with progress_bar() as progress:  # names the others, with the reason
+        return read_catalog(config.images, known=read, progress=progress)
+
+
 def describe_images(made: Study) -> None:
     """Compute features now, so that the first pair is a chosen one; the study stands whatever comes of it."""
+    with _features_or_why_not(), progress_bar() as progress:
+        made.seen(progress)
+
+
+@contextmanager
+def _features_or_why_not() -> Iterator[None]:
+    """A study can do without features for now: say why they are missing, and go on."""
     try:
-        with progress_bar() as progress:
-            made.seen(progress)
+        yield
     except KeyboardInterrupt:
         err.print("Features are not complete; what was computed is kept, and serve computes the rest.")
     except SteelyardError as error:

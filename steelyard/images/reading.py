@@ -15,13 +15,18 @@ __all__ = ["read_catalog"]
 
 
 def read_catalog(
-    config: ImagesConfig, *, known: Collection[str] = (), progress: Progress | None = None
+    config: ImagesConfig,
+    *,
+    check: bool = True,
+    known: Collection[str] = (),
+    progress: Progress | None = None,
 ) -> Catalog:
     """Read the images as configured; every file is opened once, so that a bad one is known from the start.
 
     Args:
         config: where they are and how they lie.
-        known: ids of images that were opened before.
+        check: unpack every picture; False where somebody does so right afterwards.
+        known: ids of images that were unpacked before.
         progress: told how far it is.
 
     Raises:
@@ -36,7 +41,7 @@ def read_catalog(
         raise ConfigError(f"layout '{config.layout}' needs a folder: --images DIR")
     root = Path(config.root)
     looking: dict[str, Any] = {
-        "check": True, "on_error": config.on_error, "max_megapixels": config.max_megapixels, "progress": progress,
+        "check": check, "on_error": config.on_error, "max_megapixels": config.max_megapixels, "progress": progress,
         "known": known,
     }  # fmt: skip
     if config.layout == "csv":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import RankerError
+from steelyard.errors import ImageError, RankerError
 
 if TYPE_CHECKING:
     from steelyard.progress import Progress
@@ -72,13 +72,30 @@ def rows_of(
 
     read = _reader(source, 2 * side if scaled else 0)
 
-    def one(row: np.int64) -> NDArray[np.uint8]:
-        return resize(read(int(row)), side)
+    at_hand: dict[int, NDArray[np.uint8] | ImageError] = {}
+
+    def one(row: int) -> NDArray[np.uint8] | ImageError:
+        try:
+            return resize(read(row), side)
+        except ImageError as error:
+            return error
+
+    def pictures(rows: list[int]) -> NDArray[np.uint8]:
+        # Around one that cannot be read the cache asks again for parts of a batch: they are not unpacked again.
+        if not at_hand.keys() >= set(rows):
+            at_hand.clear()
+            at_hand.update(zip(rows, pool.map(one, rows), strict=True))
+        found = []
+        for row in rows:
+            picture = at_hand[row]
+            if isinstance(picture, ImageError):
+                raise picture
+            found.append(picture)
+        return np.stack(found)
 
     def compute(rows: NDArray[np.int64]) -> NDArray[np.float32]:
         parts = [
-            push(np.stack([*pool.map(one, rows[start : start + batch])]))
-            for start in range(0, len(rows), batch)
+            push(pictures(rows[start : start + batch].tolist())) for start in range(0, len(rows), batch)
         ]
         return np.concatenate(parts)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,16 @@ from steelyard.store.store import Store
 from steelyard.study.images import complete_catalog
 from steelyard.study.wording import check_grades, check_new_grades, note_wording
 
-__all__ = ["check_place", "make_files", "open_files", "store_url", "study_config"]
+__all__ = [
+    "check_catalog",
+    "check_place",
+    "check_store",
+    "made_folder",
+    "make_files",
+    "open_files",
+    "store_url",
+    "study_config",
+]
 
 log = logging.getLogger("steelyard")
 
@@ -51,6 +61,49 @@ def check_place(place: Path) -> None:
         )
 
 
+def check_catalog(catalog: Catalog, settings: StudyConfig) -> None:
+    """Refuse images that no study can be made of.
+
+    Raises:
+        StudyError: there are fewer than two.
+        ConfigError: nobody can grade by their grades.
+    """
+    if len(catalog) < 2:
+        raise StudyError(f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more")
+    check_new_grades(settings, catalog)
+
+
+def check_store(settings: StudyConfig) -> None:
+    """Open the database that a configuration names, so that one that cannot be used is known before anything is computed.
+
+    Raises:
+        StoreError: it cannot be used, and why.
+    """
+    if settings.store:
+        Store.open(settings.store).close()
+
+
+@contextmanager
+def made_folder(place: Path) -> Iterator[None]:
+    """The folder of a new study while it is made; taken away again if nothing comes of it and it was not there before.
+
+    Raises:
+        StudyError: it holds a study already, or cannot be written.
+    """
+    check_place(place)
+    ours = not place.exists()
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o777 & ~read_umask())
+    except OSError as error:
+        raise StudyError(f"cannot make a study in {place}: {why_not(error)}") from None
+    try:
+        yield
+    except BaseException:
+        if ours:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
 def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: Progress | None) -> Store:
     """Write a new study.
 
@@ -59,30 +112,23 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
         ConfigError: nobody can grade by its grades.
     """
     check_place(place)
-    if len(catalog) < 2:
-        raise StudyError(f"a study compares images, and the catalog has {len(catalog)}; it needs 2 or more")
-    check_new_grades(settings, catalog)
-    ours = not place.exists()
-    try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o777 & ~read_umask())
-    except OSError as error:
-        raise StudyError(f"cannot make a study in {place}: {why_not(error)}") from None
-    with ExitStack() as undo:
-        if ours:
-            undo.callback(shutil.rmtree, place, ignore_errors=True)
+    check_catalog(catalog, settings)
+    with made_folder(place):
         catalog.save(place / "catalog.arrow")
         if not settings.store:
             make_private(place / "study.db")
         store = Store.open(store_url(place, settings))
-        undo.callback(store.close)
-        _register(store, catalog, progress)
-        note_wording(store, settings, catalog)
-        # Written last: a folder with a study.toml is a whole study, whenever the power went.
-        settings.save(place / "study.toml")
-        for name in ("models", "cache"):
-            (place / name).mkdir(exist_ok=True)
-        keep_private(place, new=True)
-        undo.pop_all()
+        try:
+            _register(store, catalog, progress)
+            note_wording(store, settings, catalog)
+            # Written last: a folder with a study.toml is a whole study, whenever the power went.
+            settings.save(place / "study.toml")
+            for name in ("models", "cache"):
+                (place / name).mkdir(exist_ok=True)
+            keep_private(place, new=True)
+        except BaseException:
+            store.close()
+            raise
     return store
 
 
