@@ -302,9 +302,11 @@ class _Race:
 
 def _refuse_used(place: Path) -> None:
     from steelyard.errors import StudyError
+    from steelyard.study.making import check_place
 
     if (place / "study" / "study.toml").exists():
         raise StudyError(f"{place / 'study'} is a study already; choose another folder for the demo")
+    check_place(place / "study")
 
 
 def _make_study(place: Path, drawn: SyntheticImages, *, size: int, seed: int, progress: Progress) -> Study:

@@ -94,9 +94,7 @@ def rows_of(
         return np.stack(found)
 
     def compute(rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        parts = [
-            push(pictures(rows[start : start + batch].tolist())) for start in range(0, len(rows), batch)
-        ]
+        parts = [push(pictures(rows[start : start + batch].tolist())) for start in range(0, len(rows), batch)]
         return np.concatenate(parts)
 
     # Decoders work outside of Python's lock: files are read by as many threads as the network has.

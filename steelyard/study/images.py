@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.errors import CatalogError, StudyError
+from steelyard.errors import CatalogError, StudyError, command
 from steelyard.images.catalog import Catalog
 from steelyard.images.joining import (
     Newcomer,
@@ -128,21 +128,39 @@ def _complete(folder: Path, catalog: Catalog, store: Store, report: CatalogRepor
 
 
 def relocate(study: Study, root: str | Path) -> list[str]:
-    """See `Study.relocate`."""
+    """See `Study.relocate`.
+
+    Raises:
+        StudyError: there is no such folder, or it holds not one of the images; nothing is changed.
+    """
+    place = Path(root)
+    if not place.is_dir():
+        there = f"{root} is a file, not a folder" if place.exists() else f"there is no folder {root}"
+        raise StudyError(f"{there}; name the folder that holds the images now: {_say_again(study)}")
     with _alone(study.folder):
         study.follow()
         if study.catalog.kind == "files":
             found, _, missing = study.catalog.relocate(Path(root))
         else:
             found = study.catalog.with_root(root)
-            paths = found.paths.tolist() if found.kind == "features" else []
-            missing = tuple(path for path in paths if not (Path(root) / path).is_file())
+            paths = [found.source.name] if found.kind == "npz" and found.source else []
+            paths = found.paths.tolist() if found.kind == "features" else paths
+            missing = tuple(path for path in paths if not (place / path).is_file())
+        if len(missing) == (1 if found.kind == "npz" else len(found)):
+            raise StudyError(
+                f"{root} holds not one of the {len(found)} images ({missing[0]} for example is not there), so nothing was "
+                f"changed; name the folder that holds them: {_say_again(study)}"
+            )
         found.save(study.folder / _FILE)
     study.store.images.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
     study.config = study.config.with_changes(images={"root": str(Path(root).resolve())})
     study.config.save(study.folder / "study.toml")
     study.follow()
     return list(missing)
+
+
+def _say_again(study: Study) -> str:
+    return command("relocate", study.folder, "DIR")
 
 
 class CatalogWatch:

@@ -79,7 +79,7 @@ def create_app(
         login: whether everybody has to sign in. Without it, only requests to this very machine are answered, and only
             those of whoever has the key of this start (`app.state.web.accounts.key`).
         hosts: names the server answers to; empty takes any when people sign in.
-        apart: choose pairs in a process of their own instead of a thread, as a server for many does.
+        apart: choose pairs in a process of their own instead of a thread, as a server for many does, and before anybody asks.
         access: all about how people get in, instead of `login`.
         metrics_token: lets its bearer read /metrics from elsewhere; empty lets nobody but admins.
     """
@@ -88,7 +88,7 @@ def create_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        web.asker.start()
+        web.asker.start(at_once=apart)
         web.keeper.start()
         yield
         # Requests are over, or have had their time; an answer on its way to the disk is waited for all the same.

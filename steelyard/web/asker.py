@@ -53,9 +53,11 @@ class Asker:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Start the thread."""
+    def start(self, *, at_once: bool = False) -> None:
+        """Start the thread; `at_once` it puts pairs up before anybody asks, so that whoever opens the page finds some."""
         self._stop.clear()
+        if at_once:
+            self._wake.set()
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
         self._thread.start()
 

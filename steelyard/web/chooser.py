@@ -9,7 +9,6 @@ would make every answer wait for it, so the page's process puts the pairs up.
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -54,8 +53,17 @@ def _draft(file: ConfigFollower, study: Study, request: BinaryIO) -> dict[str, o
 
 
 def _main(folder: str) -> None:
-    step_back(NICE)
-    answer_requests(folder, partial(_draft, ConfigFollower()))
+    file, stood_back = ConfigFollower(), False
+
+    def reply(study: Study, request: BinaryIO) -> dict[str, object]:
+        nonlocal stood_back
+        said = _draft(file, study, request)
+        if not stood_back:  # the first choice is what the first person looks at an empty page for
+            step_back(NICE)
+            stood_back = True
+        return said
+
+    answer_requests(folder, reply)
 
 
 if __name__ == "__main__":

@@ -241,6 +241,20 @@ def test_two_folders_one_of_which_moves(make_growing: Callable[..., Study], firs
     assert len(study.catalog) == N + 4
 
 
+def test_a_folder_without_the_images_is_refused_and_nothing_changes(
+    make_growing: Callable[..., Study], first: Path, tmp_path: Path
+) -> None:
+    study = make_growing()
+    first.rename(first.with_name("moved"))
+    (tmp_path / "empty").mkdir()
+    before = study.config, study.catalog.paths.tolist(), (study.folder / "study.toml").read_bytes()
+    for name, said in (("nowhere", "there is no folder"), ("empty", f"not one of the {N} images")):
+        with pytest.raises(StudyError, match=said):
+            study.relocate(tmp_path / name)
+    assert (study.config, study.catalog.paths.tolist(), (study.folder / "study.toml").read_bytes()) == before
+    assert study.relocate(first.with_name("moved")) == []
+
+
 def test_backup_and_restore_have_them(
     make_growing: Callable[..., Study], later: Path, tmp_path: Path
 ) -> None:

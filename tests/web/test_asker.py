@@ -9,6 +9,7 @@ import pytest
 
 from steelyard.study import Study
 from steelyard.web.asker import Asker
+from tests.waiting import until
 
 QUESTIONS = ("pairs.open_count", "answers.count", "pairs.free_count")
 
@@ -46,3 +47,13 @@ def test_pairs_that_come_up_between_two_questions_are_not_elsewhere(
 
     monkeypatch.setattr(getattr(study.store, facet), name, meanwhile)
     assert asker.state("kt", handed=0, answered=0) == "choosing"
+
+
+def test_pairs_are_up_before_anybody_asks_for_one(study: Study) -> None:
+    """`serve` chooses as soon as it starts: the first person does not look at an empty page meanwhile."""
+    asker = Asker(study)
+    asker.start(at_once=True)
+    try:
+        until(lambda: study.store.pairs.open_count() > 0, "pairs are up")
+    finally:
+        asker.stop()

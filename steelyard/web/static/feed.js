@@ -4,6 +4,7 @@
 import { pixels } from "./api.js";
 
 const DECODED = 2; // decoded pixels are large; further ahead only the files are kept
+const SOON = 250, LATER = 1000; // milliseconds until an empty page asks again: a choice takes a moment, or as long as it takes
 
 /** One thing to show: `id`, the ids of its `images`, and an <img> for each. */
 export class Item {
@@ -68,6 +69,7 @@ export class Feed extends EventTarget {
     this.items = [];
     this.state = "filling";
     this.filled = 0;
+    this.patience = SOON;
   }
 
   /** Items that can be shown now, in their order. */
@@ -129,7 +131,11 @@ export class Feed extends EventTarget {
       this.problem = null;
       this.filled = Date.now();
       this.prepare(this.items);
-      if (!this.items.length && state !== "done") wait = 1000;
+      if (this.items.length) this.patience = SOON;
+      else if (state !== "done") {
+        wait = this.patience;
+        this.patience = Math.min(2 * this.patience, LATER);
+      }
     } catch (problem) {
       this.problem = problem;
       if (!this.items.length) this.state = "unreachable";
