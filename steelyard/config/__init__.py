@@ -10,6 +10,7 @@ from steelyard.config.old import ranker_from_saved
 from steelyard.config.page import PageConfig
 from steelyard.config.people import PeopleConfig
 from steelyard.config.presets import change_ranker, ranker_config, ranker_preset
+from steelyard.config.questions import QuestionConfig
 from steelyard.config.ranker import ConvexConfig, NetworkConfig, Preset, RankerConfig
 from steelyard.config.study_config import StudyConfig
 
@@ -21,6 +22,7 @@ __all__ = [
     "PageConfig",
     "PeopleConfig",
     "Preset",
+    "QuestionConfig",
     "RankerConfig",
     "StudyConfig",
     "ask_preset",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,7 @@ def with_comments(config: Section, values: Mapping[str, Any], before: str = "") 
     own = _Own.read(before, _places(values))
     lines = [*_ours(_ABOUT), ""]
     for key, value in values.items():
-        if not isinstance(value, dict):
+        if not _is_table(value):
             about = _VERSION if key == "version" else config.explain(key)
             lines += [*_ours(about), *own.above("", key), f"{key} = {_toml(value)}{own.beside('', key)}", ""]
     for name, section in values.items():
@@ -57,6 +58,17 @@ def with_comments(config: Section, values: Mapping[str, Any], before: str = "") 
             for key, value in section.items():
                 line = f"{key} = {_toml(value)}{own.beside(name, key)}"
                 lines += [*_ours(part.explain(key)), *own.above(name, key), line, ""]
+    for name, tables in values.items():
+        if _is_table(tables) and isinstance(tables, list):
+            for number, table in enumerate(tables):
+                part, place = getattr(config, name)[number], f"{name}.{number}"
+                head = _ours(part.summary()) if number == 0 else []
+                lines += ["", *head, *own.above(place), f"[[{name}]]{own.beside(place)}", ""]
+                for key, value in table.items():
+                    line = f"{key} = {_toml(value)}{own.beside(place, key)}"
+                    said = _ours(part.explain(key)) if number == 0 else []
+                    lines += [*said, *own.above(place, key), line, *([""] if number == 0 else [])]
+                lines += [""] if number else []
     lines += [*own.end, *([""] if own.end else []), END]
     return "\n".join(lines) + "\n"
 
@@ -84,10 +96,20 @@ def _toml(value: Any) -> str:
     return text.strip().removeprefix("key = ")
 
 
+def _is_table(value: Any) -> bool:
+    """Whether a value is written as [section] or, a list of them, as [[sections]]."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    )
+
+
 def _places(values: Mapping[str, Any]) -> set[str]:
-    """Where a comment can stand: keys and sections, as `ask.raters` and `ask`."""
+    """Where a comment can stand: keys and sections, as `ask.raters` and `ask`; one of several is `questions.0`."""
     sections = {name: section for name, section in values.items() if isinstance(section, dict)}
-    return {*values, *(f"{name}.{key}" for name, section in sections.items() for key in section)}
+    for name, tables in values.items():
+        if _is_table(tables) and isinstance(tables, list):
+            sections |= {f"{name}.{number}": table for number, table in enumerate(tables)}
+    return {*values, *sections, *(f"{name}.{key}" for name, section in sections.items() for key in section)}
 
 
 @dataclass
@@ -109,12 +131,17 @@ class _Own:
     def read(cls, text: str, places: set[str]) -> _Own:
         """Find them; those of a key that is no longer written go to its section, or to the end."""
         own, section, waiting = cls(), "", list[str]()
+        seen: Counter[str] = Counter()  # of [[sections]], by name
         for code, comments in _statements(text):
             kept = [comment for comment in comments if not comment.startswith(OURS)]
             if not code:
                 waiting += kept
                 continue
-            if code.startswith("["):
+            if code.startswith("[["):
+                name = _name(code.strip("[] \t"))
+                place = section = f"{name}.{seen[name]}"
+                seen[name] += 1
+            elif code.startswith("["):
                 place = section = _name(code.strip("[] \t"))
             else:
                 place = ".".join(filter(None, (section, _name(code.partition("=")[0]))))

@@ -23,10 +23,11 @@ class PageConfig(Section):
     """What annotators see.
 
     Attributes:
-        question: the one question.
+        question: the main question, which decides what is asked next; [[questions]] are asked besides.
         more: what is said of the image that is chosen, after “left …” (`is more severe`, `has more bleeding`); empty takes it
             from the question.
         scale: what the scores measure, as in “a … score” (`severity`); empty takes it from `more`.
+        weight: what the main scale counts in the composite score, where there are further questions; below 0 turns it round.
         reasons: why a pair cannot be judged, in the order of their keys 1, 2, 3 …; 1 to 9 short ones.
         grades: the grades in order, “name: definition”, ten at most; empty takes the catalog's grade names.
         keys: keyboard keys by action (`left`, `right`, `equal`, `cannot`, `undo`); missing ones keep their default.
@@ -39,6 +40,7 @@ class PageConfig(Section):
     question: str = "Which is more severe?"
     more: str = ""
     scale: str = ""
+    weight: float = 1.0
     reasons: Texts = REASONS
     grades: Texts = ()
     keys: Annotated[dict[str, str], Expect("a table of keys by action")] = Field(default_factory=dict)

@@ -54,14 +54,14 @@ class Section(BaseModel):
     place: ClassVar[str] = ""
 
     @classmethod
-    def key(cls, name: object) -> str:
+    def full_key(cls, name: object) -> str:
         """A key as people write it, with its section: `ask.raters`."""
         return ".".join(part for part in (cls.place, str(name)) if part)
 
     @classmethod
     def unknown_key(cls, name: str) -> str:
         """The sentence about a key that does not exist."""
-        return f"unknown key '{cls.key(name)}'{did_you_mean(name, cls.model_fields)}"
+        return f"unknown key '{cls.full_key(name)}'{did_you_mean(name, cls.model_fields)}"
 
     @classmethod
     def from_dict(
@@ -98,9 +98,12 @@ class Section(BaseModel):
     def explain(cls, name: str) -> str:
         """What a key means, what it may hold and what it holds by default, as a comment."""
         field = cls.model_fields[name]
-        default = json.dumps(field.get_default(call_default_factory=True), ensure_ascii=False)
         meaning = cls.meaning(name)
-        return f"{meaning[:1].upper()}{meaning[1:]} ({_expected(field)}; default {default})."
+        default = "needed"
+        if not field.is_required():
+            shown = json.dumps(field.get_default(call_default_factory=True), ensure_ascii=False)
+            default = f"default {shown}"
+        return f"{meaning[:1].upper()}{meaning[1:]} ({_expected(field)}; {default})."
 
     def conflict(self) -> str:
         """Why these values cannot stand together, as a sentence with the remedy; empty where they can."""
@@ -138,7 +141,9 @@ def plainly(section: type[Section], error: ErrorDetails) -> str:
         return str(about["error"])
     if kind == "extra_forbidden":
         return section.unknown_key(str(where[0]))
-    key = section.key(where[0] if where else "")
+    key = section.full_key(where[0] if where else "")
+    if kind == "missing":
+        return f"'{key}' is missing, and it is needed; add it"
     if kind.startswith("model_"):  # a number or a text where a table belongs
         return (
             f"'{key}' is a section ([{key}]), not {_shown(given)}"

@@ -16,6 +16,7 @@ from steelyard.config.old import VERSION, study_words, upgrade
 from steelyard.config.page import PageConfig
 from steelyard.config.people import PeopleConfig
 from steelyard.config.presets import RankerField, change_ranker
+from steelyard.config.questions import QuestionConfig, check_questions
 from steelyard.config.ranker import ConvexConfig
 from steelyard.config.section import Expect, Section, ZeroOrMore
 from steelyard.errors import ConfigError
@@ -45,6 +46,7 @@ class StudyConfig(Section):
         ask: what is asked, of whom, and how much.
         page: what annotators see.
         people: how people are prepared, checked and spared.
+        questions: further questions about every pair, each with a scale of its own: a table [[questions]] each.
     """
 
     name: str = ""
@@ -56,6 +58,9 @@ class StudyConfig(Section):
     ask: AskConfig = Field(default_factory=AskConfig)
     page: PageConfig = Field(default_factory=PageConfig)
     people: PeopleConfig = Field(default_factory=PeopleConfig)
+    questions: Annotated[
+        tuple[QuestionConfig, ...], Field(strict=False), Expect("a list of tables, [[questions]] each")
+    ] = ()
 
     @classmethod
     def from_dict(
@@ -112,7 +117,24 @@ class StudyConfig(Section):
         values = super().to_dict()
         idle = self.ranker.unused()
         values["ranker"] = {key: value for key, value in values["ranker"].items() if key not in idle}
+        if not self.questions:
+            del values["questions"], values["page"]["weight"]
         return {"version": VERSION, **values}
+
+    def conflict(self) -> str:
+        """Why these values cannot stand together, as a sentence with the remedy; empty where they can."""
+        if self.questions and self.ranker.kind == "network":
+            return (
+                "[[questions]] are learnt by the convex ranker, one head each on shared features, and this study has a network; "
+                'choose [ranker] kind = "convex" (--preset quick), or make a study for each question'
+            )
+        if not self.questions and self.page.weight != 1.0:
+            return (
+                "'page.weight' has no effect without further questions; leave it at 1.0, or add [[questions]]"
+            )
+        if self.questions and not (self.page.weight or any(one.weight for one in self.questions)):
+            return "'page.weight' and every 'questions.weight' are 0, so no composite score is left; give one of them another weight"
+        return check_questions(self.page.question, self.questions)
 
     def save(self, path: Path) -> None:
         """Write as TOML with comments, replacing the file in one step; comments that people wrote into it stay."""

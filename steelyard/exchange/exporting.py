@@ -23,7 +23,7 @@ __all__ = ["csv_text", "export_file", "write_new", "write_table"]
 
 
 def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
-    """Write all answers that count; the file's ending picks the format unless it is named.
+    """Write all answers that count, for choix those to the main question; the file's ending picks the format unless it is named.
 
     Returns:
         Number of answers written.
@@ -33,6 +33,8 @@ def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
     """
     kind = _format_of(path, form)
     table = answers_table(study)
+    if kind == "choix":  # which knows one question
+        table = table[table["question"] == ""]
     if kind == "csv":
         content = csv_text(table).encode()
     elif kind == "parquet":

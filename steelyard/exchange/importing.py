@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import unquote, urlparse
 
+from steelyard.config import StudyConfig
 from steelyard.errors import StoreError, StudyError
 from steelyard.exchange import cells
 from steelyard.exchange.reading import read_rows
@@ -15,6 +16,7 @@ from steelyard.pairs import Answer
 from steelyard.privacy import user_name
 from steelyard.store.importing import ForeignAnswer, Imported, check_foreign
 from steelyard.store.records import Source
+from steelyard.study.asked import question_key
 
 if TYPE_CHECKING:
     from steelyard.study import Study
@@ -60,7 +62,13 @@ def import_file(study: Study, path: Path, *, annotator: str = "imported", by: st
 
 
 def read_answers(
-    study: Study, content: bytes, ending: str, annotator: str = "imported", *, name: str
+    study: Study,
+    content: bytes,
+    ending: str,
+    annotator: str = "imported",
+    *,
+    name: str,
+    config: StudyConfig | None = None,
 ) -> list[ForeignAnswer]:
     """Every answer of a file, understood and checked.
 
@@ -70,11 +78,12 @@ def read_answers(
         ending: of its name.
         annotator: who answered, where it does not say.
         name: of the file, for errors.
+        config: whose questions may have been asked; None is the study's.
 
     Raises:
         StudyError: it cannot be read, or rows of it cannot be understood; names the first few.
     """
-    rows = _Rows(study, annotator)
+    rows = _Rows(study, annotator, config or study.config)
     answers: list[ForeignAnswer] = []
     problems: list[str] = []
     wrong = 0
@@ -97,9 +106,10 @@ def read_answers(
 class _Rows:
     """Understands raw rows, one after the other."""
 
-    def __init__(self, study: Study, annotator: str) -> None:
+    def __init__(self, study: Study, annotator: str, config: StudyConfig) -> None:
         self._images = ImageFinder(study)
         self._annotator = annotator
+        self._config = config
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._seen_before: Counter[tuple[str, ...]] = Counter()
         self._same: dict[str, str] = {}  # one object for each text that many rows share
@@ -117,7 +127,9 @@ class _Rows:
         annotator = self._one(cells.text(row.get("annotator"), "annotator").strip() or self._annotator)
         answered_at = cells.either_moment(row, "answered_at")
         cells.moment(row.get("received_at"), "received_at")  # the log says when *we* received it
-        key = (annotator, self._images.ids[left], self._images.ids[right], answer.value)
+        question = question_key(self._config, self._one(cells.text(row.get("question"), "question").strip()))
+        key: tuple[str, ...] = (annotator, self._images.ids[left], self._images.ids[right], answer.value)
+        key += (question,) if question else ()  # what has no question keeps the id it always had
         made = _made_id(self._seen, (*key, _shown(answered_at)))
         before = _made_id(self._seen_before, (*key, _shown(_as_before(row.get("answered_at")))))
         given = cells.text(row.get("id"), "id").strip()
@@ -135,6 +147,7 @@ class _Rows:
             self._one(cells.text(row.get("note"), "note")),
             read_source(row.get("source")),
             None if given or before == made else before,
+            question,
         )
         check_foreign(found)
         return found

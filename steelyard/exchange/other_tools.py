@@ -26,6 +26,7 @@ _KEPT = (
     "received_at",
     "seq",
     "hash",
+    "question",
 )
 
 

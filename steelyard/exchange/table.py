@@ -16,13 +16,13 @@ __all__ = ["COLUMNS", "FORMATS", "answers_table"]
 COLUMNS = (
     "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at",
     "answered_at_utc", "round", "strategy", "reserved", "note", "received_at", "source",
-    "seq", "hash",
+    "seq", "hash", "question",
 )  # fmt: skip
 FORMATS = ("csv", "json", "parquet", "choix", "labelstudio")
 
 
 def answers_table(study: Study) -> pd.DataFrame:
-    """Every answer that counts, in the order of the log, one row each, with the columns `COLUMNS`.
+    """Every answer that counts, in the order of the log, one row each, with the columns `COLUMNS`; `question` is empty for the main one.
 
     Answers to pairs whose answer is known are left out: where they are imported they would count.
     """
@@ -34,7 +34,7 @@ def answers_table(study: Study) -> pd.DataFrame:
         (
             c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
             c.answered_at, utc(c.answered_at), pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
-            c.source, c.seq, c.hash,
+            c.source, c.seq, c.hash, c.question,
         )
         for c in study.store.answers.log()
         if c.effective and c.answer is not None and pairs[c.pair].expected is None

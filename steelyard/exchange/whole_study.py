@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +26,7 @@ from steelyard.exchange.table import answers_table
 from steelyard.privacy import user_name
 from steelyard.store.importing import ForeignAnswer, Imported
 from steelyard.store.records import Annotator, Excluded, NewGrade, Role, Source
+from steelyard.study.asked import question_key
 from steelyard.study.wording import note_wording, study_grades
 
 if sys.version_info >= (3, 11):
@@ -82,7 +83,9 @@ def export_study(study: Study, path: Path) -> dict[str, int]:
         path,
         {
             **{f"{name}.csv": csv_text(table) for name, table in tables.items()},
-            "wording.toml": tomli_w.dumps({"page": page}, multiline_strings=False),
+            "wording.toml": tomli_w.dumps(
+                {"page": page, **_questions(study.config)}, multiline_strings=False
+            ),
             ABOUT: json.dumps(about, indent=2, ensure_ascii=False) + "\n",
         },
     )
@@ -154,8 +157,7 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
     about = read_about(path, parts[ABOUT])
     actor = by or user_name()
     try:
-        answers = read_answers(study, parts["answers.csv"], ".csv", name="answers.csv")
-        config, wording = _wording(study, parts["wording.toml"], answers, _ids(parts["grades.csv"]))
+        config, answers, wording = _wording(study, parts)
         grades = list(_grades(study, parts["grades.csv"], config))
         exclusions = list(_exclusions(study, parts["exclusions.csv"]))
         people = list(_people(parts["people.csv"]))
@@ -196,27 +198,40 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
     )
 
 
-def _wording(
-    study: Study, content: bytes, answers: list[ForeignAnswer], grades: set[str]
-) -> tuple[StudyConfig, str]:
-    """The configuration to go on with, and whether its wording is the file's."""
+def _wording(study: Study, parts: Mapping[str, bytes]) -> tuple[StudyConfig, list[ForeignAnswer], str]:
+    """The configuration to go on with, the answers, and whether the wording is the file's."""
     try:
-        page = tomllib.loads(content.decode("utf-8-sig"))["page"]
+        said = tomllib.loads(parts["wording.toml"].decode("utf-8-sig"))
+        page, questions = said["page"], said.get("questions", [])
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise StudyError(f"wording.toml is not valid: {error}") from None
-    changed = study.config.with_changes(page=page)
-    if _page(changed, study) == _page(study.config, study):
-        return study.config, "same"
+    changed = study.config.with_changes(page=page, questions=questions)
+    answers = read_answers(study, parts["answers.csv"], ".csv", name="answers.csv", config=changed)
+    if (_page(changed, study), changed.questions) == (_page(study.config, study), study.config.questions):
+        return study.config, answers, "same"
+    if not _asked_here(study, answers, _ids(parts["grades.csv"])):
+        return changed, answers, "taken"
+    for answer in answers:
+        question_key(study.config, answer.question)
+    return study.config, answers, "kept"
+
+
+def _asked_here(study: Study, answers: list[ForeignAnswer], grades: set[str]) -> bool:
+    """Whether the study has answers or grades that are not from this very file."""
     # What was asked in other words stays as it was asked; what came from this very file did not.
     brought = {answer.id for answer in answers} | {answer.alias for answer in answers}
     own = any(c.id not in brought for c in study.store.answers.log() if c.effective)
-    own = own or any(g.id not in grades for g in study.store.grades.log() if g.effective)
-    return (study.config, "kept") if own else (changed, "taken")
+    return own or any(g.id not in grades for g in study.store.grades.log() if g.effective)
 
 
 def _page(config: StudyConfig, study: Study) -> dict[str, Any]:
     """What annotators see, with the grades that the catalog names where the page names none."""
-    return {**config.page.to_dict(), "grades": list(study_grades(config, study.catalog).texts)}
+    page = config.to_dict()["page"]
+    return {**page, "grades": list(study_grades(config, study.catalog).texts)}
+
+
+def _questions(config: StudyConfig) -> dict[str, Any]:
+    return {"questions": [one.to_dict() for one in config.questions]} if config.questions else {}
 
 
 def _ids(content: bytes) -> set[str]:

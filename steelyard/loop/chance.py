@@ -28,6 +28,7 @@ class Purpose(IntEnum):
     POOL = 8  # pairs that stand for all pairs of the pool
     FORECAST = 9  # what further answers would bring
     KNOWN = 10  # pairs whose answer follows from their grades
+    SCALES = 15  # how scales of several questions go together
 
 
 @dataclass(frozen=True)

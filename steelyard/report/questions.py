@@ -13,8 +13,9 @@ __all__ = ["asked_words", "questions_table"]
 
 def asked_words(asked: Sequence[Asked], question: str) -> str:
     """What all answers have in common, as the end of “answers of 3 people …”."""
-    known = [one for one in asked if one.question]
-    if len(asked) == 1 and known:
+    main = [one for one in asked if not one.key]
+    known = [one for one in main if one.question]
+    if len(main) == 1 and known:
         return f"to one question – {known[0].question} –"
     if len(known) > 1:
         return f"to {len(known)} wordings of the question – the newest: {known[-1].question} –"
@@ -33,6 +34,10 @@ def questions_table(asked: Sequence[Asked]) -> Table:
 
 
 def _name(one: Asked) -> str:
+    return f"{_said(one)} ({one.key})" if one.key else _said(one)
+
+
+def _said(one: Asked) -> str:
     if one.imported:
         return "imported; what was asked there is not known here"
     return one.question or "not noted (answers from before Steelyard kept the wording)"

@@ -12,7 +12,13 @@ from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.columns import LAST, answer_arrays
-from steelyard.store.counting import Count, count_by_annotator, given_since
+from steelyard.store.counting import (
+    Count,
+    answered_further,
+    count_by_annotator,
+    count_by_question,
+    given_since,
+)
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
 from steelyard.store.importing import ForeignAnswer, Imported, import_answers
@@ -79,7 +85,8 @@ class Answers:
             rows = [_values(answer, asked[answer.pair], at) for answer in new]
             recorded = COMPARISONS.append(self._db, connection, rows)
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
-            end_leases(connection, [(answer.pair, answer.annotator) for answer in written], at)
+            # Whoever answers a further question first holds the pair until the main one is answered.
+            end_leases(connection, [(a.pair, a.annotator) for a in written if not a.question], at)
             settle(connection, [answer.pair for answer in written])
             for answer in written:
                 leaving.take_out(self._db, answer.exclude, answer.annotator, answer.note, at, answer.id)
@@ -97,12 +104,13 @@ class Answers:
         for answer in new:
             sides = f"{answer.left}{answer.right}"
             known = 0 < answer.pair <= fields.LARGEST and sides.isascii() and sides.isprintable()
-            if answer.supersedes is not None or answer.exclude or not known:
+            if answer.supersedes is not None or answer.exclude or answer.question or not known:
                 return []
         with self._db.calling() as connection:
             at = self._db.clock(connection, now)
             given = [_said(answer, at) for answer in new]
-            columns = {f"{name}s": [row[name] for row in given] for name in given[0]} if given else {}
+            said = [name for name in given[0] if name != "question"] if given else []
+            columns = {f"{name}s": [row[name] for row in given] for name in said}
             last = connection.execute(_ANSWER, {**columns, "at": at}).scalar_one() if given else None
         if last is None:
             return []
@@ -137,7 +145,7 @@ class Answers:
             ConflictError: it is somebody else's, was undone or replaced before, or is itself an undo.
         """
         fields.positive(lease_seconds, "the time of a lease")
-        columns = ("pair", "left_row", "right_row")
+        columns = ("pair", "left_row", "right_row", "question")
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
             query = sa.select(*(comparisons.c[name] for name in columns)).where(
@@ -166,15 +174,11 @@ class Answers:
             }
             [recorded] = COMPARISONS.append(self._db, connection, [row])
             if recorded.created:
-                give_back(
-                    self._db,
-                    connection,
-                    annotator,
-                    undone["pair"],
-                    undone["left_row"],
-                    at,
-                    at + lease_seconds,
-                )
+                if not undone[
+                    "question"
+                ]:  # a pair is held for the main question alone; further ones may be answered at any time
+                    until = at + lease_seconds
+                    give_back(self._db, connection, annotator, undone["pair"], undone["left_row"], at, until)
                 settle(connection, [undone["pair"]])
                 leaving.take_back(self._db, leaving.ids, comparison_id, annotator, at)
         return recorded
@@ -230,8 +234,8 @@ class Answers:
         with self._db.reading() as connection:
             return [_comparison(row) for row in connection.execute(query).mappings()]
 
-    def arrays(self, after: int = 0, upto: int | None = None) -> AnswerArrays:
-        """The answers that count, as columns.
+    def arrays(self, after: int = 0, upto: int | None = None, *, question: str = "") -> AnswerArrays:
+        """The answers to one question that count, as columns.
 
         The log is append-only, so what counted when it ended at any number can be read at any later time: a model
         that was trained up to number s can be trained again on exactly `arrays(upto=s)`.
@@ -239,8 +243,9 @@ class Answers:
         Args:
             after: only answers after this number. `superseded` then lists earlier ones that count no more.
             upto: the end of the log; None takes the newest row.
+            question: its key; empty is the main one.
         """
-        return answer_arrays(self._db, after, upto)
+        return answer_arrays(self._db, after, upto, fields.question(question))
 
     def last_seq(self) -> int:
         """The number of the newest row of the log, 0 where it is empty."""
@@ -248,7 +253,7 @@ class Answers:
             return int(connection.execute(LAST).scalar_one())
 
     def count(self, annotator: str | None = None, *, since: int | None = None) -> int:
-        """How many answers count, of one annotator or of all.
+        """How many answers to the main question count, of one annotator or of all.
 
         The number of all is kept: the log only grows, and what each row of it adds or takes away never changes.
 
@@ -258,6 +263,16 @@ class Answers:
                 wrote that row then need not ask the database again.
         """
         return self._count.read(annotator, since)
+
+    def by_question(self) -> dict[str, int]:
+        """How many answers to each further question count, by key; those without any are left out."""
+        with self._db.reading() as connection:
+            return count_by_question(connection)
+
+    def further(self, annotator: str, pairs: Sequence[int]) -> dict[int, list[str]]:
+        """Keys of further questions that an annotator has answered already about some pairs, by pair."""
+        with self._db.reading() as connection:
+            return answered_further(connection, annotator, pairs)
 
     def given(self, annotator: str, since: float = 0.0) -> int:
         """How many answers that count arrived from somebody since a time by our clock; gold ones too, warm-ups not."""
@@ -281,6 +296,7 @@ def _check(answer: NewComparison) -> None:
         raise StoreError(f"an answer is an Answer ({words}), not {said!r}")
     fields.name(answer.annotator)
     fields.client_id(answer.id)
+    fields.question(answer.question)
     if answer.supersedes is not None:
         fields.client_id(answer.supersedes)
     if not {*answer.exclude} <= {answer.left, answer.right}:
@@ -316,6 +332,7 @@ def _said(answer: NewComparison, at: float) -> dict[str, Any]:
         "answered_at": at if answered_at is None else answered_at,
         "note": fields.text(answer.note, "a note"),
         "source": fields.source(answer.source),
+        "question": answer.question,
     }
 
 

@@ -18,6 +18,9 @@ decides, not the value's type; every encoding says its own length, so two differ
     document        `j`, then like text: JSON with sorted keys, no spaces, everything beyond ASCII as \\uXXXX, and
                     floating-point numbers as the shortest digits that read back the same (Python's `repr`)
 
+A field that came later stands in `OPTIONAL`, with the value that every earlier row has. Only where a row has another
+one it is encoded, after all others: its name as text, then its value. So rows without it keep the hashes they have.
+
 `left`, `right` and `image` are content ids of images: a row vouches for what was shown, not only for its row in a table.
 """
 
@@ -33,7 +36,7 @@ from typing import Any
 
 from steelyard.store.errors import StoreError
 
-__all__ = ["FIELDS", "LOGS", "Head", "Verifier", "encode", "genesis", "link", "read_heads"]
+__all__ = ["FIELDS", "LOGS", "OPTIONAL", "Head", "Verifier", "encode", "genesis", "link", "read_heads"]
 
 FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
     "comparisons": (
@@ -77,6 +80,13 @@ FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """The fields of a row of each log and their kinds, in the order in which they are encoded."""
 
+OPTIONAL: dict[str, tuple[tuple[str, str, Any], ...]] = {
+    "comparisons": (("question", "text", ""),),
+    "grades": (),
+    "audit": (),
+}
+"""Fields that came later, their kinds, and the values of rows that do not say: encoded only where they say something else."""
+
 LOGS = tuple(FIELDS)
 
 _HEAD = re.compile(r"(comparisons|grades|audit):(\d{1,19}):([0-9a-f]{64})")
@@ -104,15 +114,17 @@ def genesis(log: str) -> str:
 
 
 def encode(log: str, values: Sequence[Any]) -> bytes:
-    """A row's fields, in the order of `FIELDS`, as bytes; different rows have different ones."""
-    return b"".join(
-        [b"n" if value is None else write(value) for write, value in zip(_WRITERS[log], values, strict=True)]
-    )
+    """A row's fields, in the order of `FIELDS` and then of `OPTIONAL`, as bytes; different rows have different ones."""
+    writers = _WRITERS[log]
+    plain = [b"n" if value is None else write(value) for write, value in zip(writers, values, strict=False)]
+    later = zip(_LATER[log], values[len(writers) :], strict=True)
+    return b"".join(plain) + b"".join(_later(field, value) for field, value in later)
 
 
 def link(log: str, previous: str, row: Mapping[str, Any]) -> str:
     """The hash of a row that follows the one with hash `previous`."""
-    return _hash(previous, encode(log, [row[name] for name in _NAMES[log]]))
+    later = [row.get(name, usual) for name, _, usual in OPTIONAL[log]]
+    return _hash(previous, encode(log, [*(row[name] for name in _NAMES[log]), *later]))
 
 
 def read_heads(text: str) -> list[Head]:
@@ -156,9 +168,10 @@ class Verifier:
         self._compare_noted()
 
     def read(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Go on with the next rows: their fields in the order of `FIELDS`, then their hash."""
+        """Go on with the next rows: their fields in the order of `FIELDS` and of `OPTIONAL`, then their hash."""
         log, previous, seq = self.log, self.hash, self.seq
-        writers, noted = _WRITERS[log], self._noted
+        writers, noted, later = _WRITERS[log], self._noted, _LATER[log]
+        plain = len(writers)
         for row in rows:
             try:
                 encoded = b"".join(
@@ -167,6 +180,8 @@ class Verifier:
                         for write, value in zip(writers, row, strict=False)
                     ]
                 )
+                for field, value in zip(later, row[plain:-1], strict=True):
+                    encoded += _later(field, value)
             except (struct.error, TypeError, AttributeError, ValueError):
                 encoded = b""  # text where a number belongs, say: not what was written
             if _hash(previous, encoded) != row[-1] or row[0] <= seq:
@@ -218,6 +233,11 @@ def _hash(previous: str, encoded: bytes) -> str:
     return hashlib.sha256(previous.encode() + encoded).hexdigest()
 
 
+def _later(field: tuple[bytes, Callable[[Any], bytes], Any], value: Any) -> bytes:
+    name, write, usual = field
+    return b"" if value == usual else name + (b"n" if value is None else write(value))
+
+
 def _document(value: Any) -> bytes:
     return _sized(
         b"j", json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
@@ -242,3 +262,7 @@ _KINDS: dict[str, Callable[[Any], bytes]] = {
 }
 _NAMES = {log: tuple(name for name, _ in fields) for log, fields in FIELDS.items()}
 _WRITERS = {log: tuple(_KINDS[kind] for _, kind in fields) for log, fields in FIELDS.items()}
+_LATER = {
+    log: tuple((_text(name), _KINDS[kind], usual) for name, kind, usual in fields)
+    for log, fields in OPTIONAL.items()
+}

@@ -17,13 +17,13 @@ from steelyard.store.schema import WITHDRAWN, comparisons, pairs
 __all__ = ["LAST", "answer_arrays", "coded"]
 
 
-def answer_arrays(database: Database, after: int, upto: int | None) -> AnswerArrays:
+def answer_arrays(database: Database, after: int, upto: int | None, question: str = "") -> AnswerArrays:
     """See `Answers.arrays`."""
     with database.reading() as connection:
         last = int(connection.execute(LAST).scalar_one())
         last = last if upto is None else min(last, upto)
         span = {"after": after, "upto": last}
-        columns = database.columns(connection, _EFFECTIVE, span)
+        columns = database.columns(connection, _EFFECTIVE, {**span, "question": question})
         superseded = np.array(connection.execute(_SUPERSEDED, span).scalars().all(), dtype=np.int64)
     seq, pair, first, second, answer, left, annotator, reserved, repeat, shown_at, answered_at = columns
     first_row, left_row = np.array(first, dtype=np.int64), np.array(left, dtype=np.int64)
@@ -82,6 +82,7 @@ _EFFECTIVE = (
     .where(
         comparisons.c.seq > _after,
         comparisons.c.seq <= _upto,
+        comparisons.c.question == sa.bindparam("question", type_=sa.Text),
         COMPARISONS.counted,
         pairs.c.expected.is_(
             None

@@ -1,4 +1,4 @@
-"""How many answers count. The total is asked for in every request, so it is kept and brought up to date."""
+"""How many answers count. The total of the main question is asked for in every request, so it is kept and brought up to date."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from steelyard.pairs import Answer
+from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import AnnotatorCount
 from steelyard.store.schema import WITHDRAWN, comparisons, pairs
 
-__all__ = ["Count", "count_by_annotator", "given_since"]
+__all__ = ["Count", "answered_further", "count_by_annotator", "count_by_question", "given_since"]
 
 _PACE_ANSWERS = 50
 """An annotator's pace is taken over so many of the latest answers."""
@@ -65,7 +66,11 @@ def given_since(connection: Connection, annotator: str, since: float) -> int:
         sa.select(sa.func.count())
         .select_from(c)
         .where(
-            c.c.annotator == annotator, c.c.received_at >= since, c.c.pair.not_in(warmups), COMPARISONS.counts
+            c.c.annotator == annotator,
+            c.c.question == "",
+            c.c.received_at >= since,
+            c.c.pair.not_in(warmups),
+            COMPARISONS.counts,
         )
     )
     return int(connection.execute(query).scalar_one())
@@ -78,7 +83,7 @@ def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[An
     apart = _KNOWN.where(pairs.c.strategy != "gold") if gold else _KNOWN
     spoken = (
         sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
-        .where(c.c.answer != WITHDRAWN, c.c.pair.not_in(apart))
+        .where(c.c.answer != WITHDRAWN, c.c.question == "", c.c.pair.not_in(apart))
         .subquery()
     )
     number = sa.func.sum(spoken.c.counts)
@@ -104,7 +109,12 @@ def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[An
     for row in rows:
         took = (
             sa.select(c.c.answered_at - c.c.shown_at)
-            .where(c.c.annotator == row["annotator"], c.c.shown_at.is_not(None), c.c.answer != WITHDRAWN)
+            .where(
+                c.c.annotator == row["annotator"],
+                c.c.shown_at.is_not(None),
+                c.c.answer != WITHDRAWN,
+                c.c.question == "",
+            )
             .order_by(c.c.seq.desc())
             .limit(_PACE_ANSWERS)
         )
@@ -113,18 +123,35 @@ def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[An
     return [AnnotatorCount(**row, seconds=paces[row["annotator"]]) for row in rows]
 
 
+def count_by_question(connection: Connection) -> dict[str, int]:
+    """See `Answers.by_question`."""
+    return {question: int(n) for question, n in connection.execute(_BY_QUESTION)}
+
+
+def answered_further(connection: Connection, annotator: str, ids: Sequence[int]) -> dict[int, list[str]]:
+    """See `Answers.further`."""
+    found: dict[int, list[str]] = {}
+    for chunk in fields.chunks(sorted(set(ids))):
+        for pair, question in connection.execute(_ANSWERED_FURTHER, {"annotator": annotator, "ids": chunk}):
+            found.setdefault(pair, []).append(question)
+    return found
+
+
 _row, _target = comparisons.alias("later_row"), comparisons.alias("target")
 # A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo.
 _replaced = sa.select(_target.c.answer).where(_target.c.id == _row.c.supersedes).scalar_subquery()
 _takes = sa.case((_row.c.answer == WITHDRAWN, 1), else_=0) + sa.case((_replaced != WITHDRAWN, 1), else_=0)
 _KNOWN = sa.select(pairs.c.id).where(pairs.c.expected.is_not(None))  # a partial index holds just these
-_counts = sa.case((_row.c.pair.in_(_KNOWN), 0), else_=1 - _takes)
+_counts = sa.case((sa.or_(_row.c.question > "", _row.c.pair.in_(_KNOWN)), 0), else_=1 - _takes)
 _COUNT_AFTER = sa.select(
     sa.func.sum(_counts),
     sa.func.max(_row.c.seq),
     sa.select(sa.func.coalesce(sa.func.max(pairs.c.id), 0)).scalar_subquery(),
     sa.select(sa.func.count()).select_from(pairs).where(pairs.c.expected.is_not(None)).scalar_subquery(),
 ).where(_row.c.seq > sa.bindparam("after", type_=sa.BigInteger))
+
+# Rows of further questions stand in an index of their own, which is empty in most studies.
+_FURTHER = comparisons.c.question > ""
 
 # Only rows that supersede something are looked at one by one; the others are counted in an index. "Is not null", and
 # below the name, spelled so that SQLite takes the index of what supersedes.
@@ -134,11 +161,37 @@ _COUNT_OF_ONE = sa.select(
     .select_from(comparisons)
     .where(comparisons.c.annotator == _one)
     .scalar_subquery()
+    - sa.select(sa.func.count())
+    .select_from(comparisons)
+    .where(comparisons.c.annotator == _one, _FURTHER)
+    .scalar_subquery()
     - sa.select(sa.func.coalesce(sa.func.sum(_takes), 0))
-    .where(_row.c.supersedes > "", _row.c.annotator + "" == _one)
+    .where(_row.c.supersedes > "", _row.c.annotator + "" == _one, _row.c.question == "")
     .scalar_subquery()
     - sa.select(sa.func.count())
     .select_from(comparisons)
-    .where(comparisons.c.pair.in_(_KNOWN), comparisons.c.annotator == _one, COMPARISONS.counts)
+    .where(
+        comparisons.c.pair.in_(_KNOWN),
+        comparisons.c.annotator == _one,
+        comparisons.c.question == "",
+        COMPARISONS.counts,
+    )
     .scalar_subquery()
+)
+
+_BY_QUESTION = (
+    sa.select(comparisons.c.question, sa.func.count())
+    .where(_FURTHER, comparisons.c.pair.not_in(_KNOWN), COMPARISONS.counts)
+    .group_by(comparisons.c.question)
+    .order_by(comparisons.c.question)
+)
+_ANSWERED_FURTHER = (
+    sa.select(comparisons.c.pair, comparisons.c.question)
+    .where(
+        comparisons.c.pair.in_(sa.bindparam("ids", expanding=True)),
+        comparisons.c.annotator == _one,
+        _FURTHER,
+        COMPARISONS.counts,
+    )
+    .order_by(comparisons.c.seq)
 )

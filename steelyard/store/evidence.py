@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from steelyard.store import fields, schema
-from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, genesis, link
+from steelyard.store.chain import FIELDS, LOGS, OPTIONAL, Head, Verifier, genesis, link
 from steelyard.store.database import Database
 
 __all__ = ["append_audit", "chained_rows", "continued", "head", "parsed", "verify"]
@@ -21,12 +21,14 @@ BLOCK = 10_000
 
 def chained_rows(database: Database, log: str, after: int, upto: int | None) -> Iterator[dict[str, Any]]:
     """See `Audit.rows`."""
-    names = [*(name for name, _ in FIELDS[log]), "hash"]
+    usual = {name: value for name, _, value in OPTIONAL[log]}
+    names = [*(name for name, _ in FIELDS[log]), *usual, "hash"]
     while True:
         with database.reading() as connection:
             rows = _block(connection, log, after, upto)
         for row in rows:
-            yield dict(zip(names, row, strict=True))
+            values = zip(names, row, strict=True)
+            yield {name: value for name, value in values if name not in usual or value != usual[name]}
         if len(rows) < BLOCK:
             return
         after = rows[-1][0]
@@ -109,7 +111,8 @@ def _selected(log: str) -> sa.Select[Any]:
     table = schema.metadata.tables[log]
     left, right = schema.images.alias("left_image"), schema.images.alias("right_image")
     known: dict[str, Any] = {"left": left.c.id, "right": right.c.id, "image": left.c.id}
-    columns = [known[name] if name in known else table.c[name] for name, _ in FIELDS[log]]
+    names = [*(name for name, _ in FIELDS[log]), *(name for name, _, _ in OPTIONAL[log])]
+    columns = [known[name] if name in known else table.c[name] for name in names]
     if log == "audit":
         columns[-1] = sa.cast(
             table.c.detail, sa.Text

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
+from steelyard.config.questions import KEY_IN_WORDS, QUESTION_KEY
 from steelyard.store.errors import StoreError
 from steelyard.store.records import Mode, Role, Scope, Source
 
@@ -20,6 +21,7 @@ __all__ = [
     "name",
     "number",
     "positive",
+    "question",
     "role",
     "scope",
     "source",
@@ -113,6 +115,19 @@ def time(value: float | None, what: str) -> float | None:
     if not (math.isfinite(value) and 0 <= value <= 1e11):
         raise StoreError(f"{what} is in seconds since 1970 (UTC), not {value!r}")
     return float(value)
+
+
+def question(value: object) -> str:
+    """The key of a question, empty for the main one.
+
+    Raises:
+        StoreError: something else.
+    """
+    if not isinstance(value, str) or (value and not QUESTION_KEY.fullmatch(value)):
+        raise StoreError(
+            f"a question is named by its key ({KEY_IN_WORDS}), or empty for the main one; not {value!r}"
+        )
+    return value
 
 
 def role(value: object) -> str:

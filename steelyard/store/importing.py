@@ -48,6 +48,7 @@ class ForeignAnswer:
         note: a remark.
         source: `import`, or with what it was before: `import:page`.
         alias: id under which an earlier version imported the same row, or None.
+        question: key of the question that was asked, empty for the main one.
     """
 
     id: str
@@ -63,6 +64,7 @@ class ForeignAnswer:
     note: str = ""
     source: str = "import"
     alias: str | None = None
+    question: str = ""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -99,6 +101,7 @@ def check_foreign(new: ForeignAnswer) -> None:
     fields.text(new.strategy, "a strategy's name")
     fields.text(new.note, "a note")
     fields.source(new.source)
+    fields.question(new.question)
     if fields.number(new.left_row, "a catalog row") == fields.number(new.right_row, "a catalog row"):
         raise StoreError("an image is compared with itself")
 
@@ -156,7 +159,8 @@ def _import(
         COMPARISONS.append(
             database, connection, [_row(a, pair, names, at) for a, pair in zip(part, places, strict=True)]
         )
-        end_leases(connection, [(pair, a.annotator) for a, pair in zip(part, places, strict=True)], at)
+        answered = [(pair, a.annotator) for a, pair in zip(part, places, strict=True) if not a.question]
+        end_leases(connection, answered, at)
         settle(connection, places)
     database.filled(connection, comparisons, len(new))
     done = Imported(len(new), len(given) - len(new))
@@ -222,7 +226,7 @@ def _unknown(connection: Connection, given: Sequence[ForeignAnswer]) -> list[For
 
 
 def _content(answer: ForeignAnswer) -> tuple[Any, ...]:
-    return answer.annotator, answer.answer.value, answer.left_row, answer.right_row
+    return answer.annotator, answer.answer.value, answer.left_row, answer.right_row, answer.question
 
 
 def _pairs_of(connection: Connection, new: Sequence[ForeignAnswer]) -> dict[tuple[int, int, int], int]:
@@ -237,25 +241,25 @@ def _pairs_of(connection: Connection, new: Sequence[ForeignAnswer]) -> dict[tupl
 
 
 def _repeats(connection: Connection, new: Sequence[ForeignAnswer], locked: set[int] | None) -> list[int]:
-    """Which repetition of its question each answer is: the first that its annotator has not answered.
+    """Which repetition of its pair each answer is about: the first of which its annotator has not answered this question.
 
     Raises:
         _Moved: a pair that is needed was not there when the others were locked.
     """
     there = _pairs_of(connection, new)
     keys = {id: key for key, id in there.items()}
-    answered: set[tuple[str, int, int, int]] = set()
+    answered: set[tuple[str, str, int, int, int]] = set()
     for chunk in fields.chunks(sorted(keys)):
-        for annotator, pair in connection.execute(_STANDING, {"ids": chunk}):
-            answered.add((annotator, *keys[pair]))
-    free: dict[tuple[str, int, int], int] = {}  # below it everything is answered
+        for annotator, question, pair in connection.execute(_STANDING, {"ids": chunk}):
+            answered.add((annotator, question, *keys[pair]))
+    free: dict[tuple[str, str, int, int], int] = {}  # below it everything is answered
     found = []
     for answer in new:
-        question = (answer.annotator, *answer.rows)
-        repeat = free.get(question, 0)
-        while (*question, repeat) in answered:
+        asked = (answer.annotator, answer.question, *answer.rows)
+        repeat = free.get(asked, 0)
+        while (*asked, repeat) in answered:
             repeat += 1
-        free[question] = repeat + 1
+        free[asked] = repeat + 1
         found.append(repeat)
         pair = there.get((*answer.rows, repeat))
         if locked is not None and pair is not None and pair not in locked:
@@ -287,6 +291,7 @@ def _row(answer: ForeignAnswer, pair: int, names: Mapping[int, str], at: float) 
         "supersedes": None,
         "note": answer.note,
         "source": answer.source,
+        "question": answer.question,
     }
 
 
@@ -296,11 +301,12 @@ _KNOWN = sa.select(
     comparisons.c.answer,
     comparisons.c.left_row,
     comparisons.c.right_row,
+    comparisons.c.question,
 ).where(comparisons.c.id.in_(sa.bindparam("ids", expanding=True)))
 _IMAGES = sa.select(images.c.row, images.c.id).where(images.c.row.in_(sa.bindparam("rows", expanding=True)))
 _PAIRS = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.repeat).where(
     pairs.c.first_row.in_(sa.bindparam("rows", expanding=True))
 )
-_STANDING = sa.select(comparisons.c.annotator, comparisons.c.pair).where(
+_STANDING = sa.select(comparisons.c.annotator, comparisons.c.question, comparisons.c.pair).where(
     comparisons.c.pair.in_(sa.bindparam("ids", expanding=True)), COMPARISONS.counts
 )

@@ -165,7 +165,7 @@ class Known:
             sa.select(sa.func.count())
             .select_from(comparisons)
             .join(pairs, pairs.c.id == comparisons.c.pair)
-            .where(_known, COMPARISONS.counts)
+            .where(_known, comparisons.c.question == "", COMPARISONS.counts)
         )
         if annotator is not None:
             query = query.where(comparisons.c.annotator == annotator)
@@ -175,9 +175,9 @@ class Known:
             return int(connection.execute(query).scalar_one())
 
     def answer(self, comparison: str) -> tuple[KnownPair, str] | None:
-        """The pair of an answer, if its answer is known, and the id of the image that was on the left."""
+        """The pair of an answer to the main question, if its answer is known, and the id of the image that was on the left."""
         query = sa.select(comparisons.c.pair, comparisons.c.left_row).where(
-            comparisons.c.id == fields.client_id(comparison)
+            comparisons.c.id == fields.client_id(comparison), comparisons.c.question == ""
         )
         with self._db.reading() as connection:
             found = connection.execute(query).one_or_none()
@@ -267,6 +267,6 @@ _ANSWERS = (
         comparisons.c.answered_at,
     )
     .join(pairs, pairs.c.id == comparisons.c.pair)
-    .where(_known, COMPARISONS.counts)
+    .where(_known, comparisons.c.question == "", COMPARISONS.counts)
     .order_by(comparisons.c.seq)
 )

@@ -152,10 +152,15 @@ _one = sa.literal(1)
 ANSWERED = sa.and_(
     pairs.c.answers > 0,
     sa.select(_one)
-    .where(comparisons.c.pair == pairs.c.id, comparisons.c.annotator == _who, COMPARISONS.counts)
+    .where(
+        comparisons.c.pair == pairs.c.id,
+        comparisons.c.annotator == _who,
+        comparisons.c.question == "",
+        COMPARISONS.counts,
+    )
     .exists(),
 )
-"""Whether the annotator has answered a pair."""
+"""Whether the annotator has answered the main question about a pair."""
 
 _running = sa.and_(pair_leases.c.pair == pairs.c.id, pair_leases.c.expires > _at)
 _own = sa.select(_one).where(_running, pair_leases.c.annotator == _who)

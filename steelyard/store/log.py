@@ -2,7 +2,7 @@
 
 A row is written once. A row that `supersedes` an earlier one replaces it, or withdraws it when it says nothing
 itself (undo). What counts are the rows that say something and that nothing supersedes; of those there is at most
-one for each annotator and subject.
+one for each annotator and subject – of answers, for each annotator, pair and question.
 
 Statements are built once, when the module is loaded: building one takes longer than running it.
 """
@@ -43,6 +43,7 @@ class Log:
         content: tuple[str, ...],
         what: str,
         about: str,
+        part: str | None = None,
     ) -> None:
         """Describe a log.
 
@@ -54,6 +55,7 @@ class Log:
             content: columns that make two submissions with the same id the same.
             what: a row in words.
             about: the subject in words.
+            part: column of the part of the subject that is judged by itself, None where there are no parts.
         """
         self.table, self.subject, self.said, self.silence, self.content = (
             table,
@@ -63,6 +65,7 @@ class Log:
             content,
         )
         self.what, self.about = what, about
+        self._key = (subject, "annotator") if part is None else (subject, "annotator", part)
         later = table.alias("later")
         speaks = table.c[said].is_not(None) if silence is None else table.c[said] != silence
         upto = sa.bindparam("upto", type_=sa.BigInteger)
@@ -74,7 +77,7 @@ class Log:
         given: sa.BindParameter[Any] = sa.bindparam("given", expanding=True)
         self._known = sa.select(*(table.c[name] for name in ("id", *content))).where(table.c.id.in_(given))
         self._superseded = sa.select(table.c.supersedes).where(table.c.supersedes.in_(given))
-        self._standing = sa.select(table.c.id, table.c[subject], table.c.annotator).where(
+        self._standing = sa.select(table.c.id, *(table.c[name] for name in self._key)).where(
             table.c[subject].in_(given), self.counts
         )
         self._numbers = sa.select(table.c.id, table.c.seq).where(table.c.id.in_(given))
@@ -104,19 +107,19 @@ class Log:
         supersedes = sorted({row["supersedes"] for row in rows if row["supersedes"] is not None})
         known: dict[str, Any] = {}
         superseded: set[str] = set()
-        standing: dict[tuple[int, str], str] = {}
+        standing: dict[tuple[Any, ...], str] = {}
         for ids in chunks(sorted({row["id"] for row in rows}.union(supersedes))):
             for found in connection.execute(self._known, {"given": ids}).mappings():
                 known[found["id"]] = found
         for ids in chunks(supersedes):
             superseded.update(connection.execute(self._superseded, {"given": ids}).scalars())
         for subjects in chunks(sorted({row[self.subject] for row in rows})):
-            for id, about, annotator in connection.execute(self._standing, {"given": subjects}):
-                standing[about, annotator] = id
+            for id, *its in connection.execute(self._standing, {"given": subjects}):
+                standing[tuple(its)] = id
 
         new: dict[str, dict[str, Any]] = {}
         for row in rows:
-            id, earlier, key = row["id"], row["supersedes"], (row[self.subject], row["annotator"])
+            id, earlier, key = row["id"], row["supersedes"], tuple(row[name] for name in self._key)
             if id in known:
                 if any(known[id][name] != row[name] for name in self.content):
                     raise ConflictError(
@@ -154,9 +157,9 @@ class Log:
         earlier = row["supersedes"]
         if target is None:
             raise UnknownRecordError(f"there is no {self.what} {earlier} that could be undone or replaced")
-        if any(target[name] != row[name] for name in (self.subject, "annotator")):
+        if any(target[name] != row[name] for name in self._key):
             raise ConflictError(
-                f"{self.what} {earlier} is about another {self.about} or by another annotator than "
+                f"{self.what} {earlier} is about another {self.about} or question, or by another annotator than "
                 f"{row['annotator']!r}; only one's own can be undone or replaced"
             )
         if superseded:
@@ -172,9 +175,10 @@ COMPARISONS = Log(
     subject="pair",
     said="answer",
     silence=schema.WITHDRAWN,
-    content=("pair", "annotator", "answer", "left_row", "supersedes"),
+    content=("pair", "annotator", "answer", "left_row", "supersedes", "question"),
     what="answer",
     about="pair",
+    part="question",
 )
 GRADES = Log(
     schema.grades,

@@ -4,7 +4,7 @@ The first line says what the file is and where the logs end:
 
     {"steelyard log": 1, "heads": ["comparisons:120:9f86d0…", "grades:0:…", "audit:31:…"]}
 
-Every other line is a row: `log`, the fields of `chain.FIELDS` by name, and `hash`. Rows of a log are in their order.
+Every other line is a row: `log`, the fields of `chain.FIELDS` by name, those of `chain.OPTIONAL` that are not as usual, and `hash`. Rows of a log are in their order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.files import replacing
-from steelyard.store.chain import FIELDS, LOGS, Head, Verifier, read_heads
+from steelyard.store.chain import FIELDS, LOGS, OPTIONAL, Head, Verifier, read_heads
 from steelyard.store.errors import StoreError
 
 __all__ = ["Verified", "verify_log", "write_log"]
@@ -71,9 +71,12 @@ def verify_log(path: str | Path, expect: Iterable[Head] = ()) -> Verified:
         with path.open(encoding="utf-8") as file:
             noted = [*_heads_of(path, file.readline()), *expect]
             verifiers = {log: Verifier(log, noted) for log in LOGS}
-            names = {log: (*(name for name, _ in FIELDS[log]), "hash") for log in LOGS}
+            usual = {log: {name: value for name, _, value in OPTIONAL[log]} for log in LOGS}
+            names = {log: (*(name for name, _ in FIELDS[log]), *usual[log], "hash") for log in LOGS}
             for number, line in enumerate(file, start=2):
                 row = _row(line)
+                if row is not None:
+                    row = usual[row["log"]] | row
                 if row is None or row.keys() != {"log", *names[row["log"]]}:
                     found.append(f"line {number} is no row of a log")
                     continue
@@ -110,7 +113,8 @@ def _row(line: str) -> dict[str, Any] | None:
         return None
     if not isinstance(row, dict) or not isinstance(row.get("log"), str) or row["log"] not in FIELDS:
         return None
-    for name, kind in FIELDS[row["log"]]:
+    later = ((name, kind) for name, kind, _ in OPTIONAL[row["log"]] if name in row)
+    for name, kind in (*FIELDS[row["log"]], *later):
         value = row.get(name)
         if value is None and name != "seq":
             continue

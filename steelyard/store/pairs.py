@@ -275,9 +275,11 @@ _COLUMNS = (
 )
 
 ANSWERS = (
-    sa.select(sa.func.count()).where(comparisons.c.pair == pairs.c.id, COMPARISONS.counts).scalar_subquery()
+    sa.select(sa.func.count())
+    .where(comparisons.c.pair == pairs.c.id, comparisons.c.question == "", COMPARISONS.counts)
+    .scalar_subquery()
 )
-"""How many answers count about a pair."""
+"""How many answers to the main question count about a pair; further questions neither open nor close one."""
 
 EXCLUDED = (
     sa.select(sa.literal(1))

@@ -40,7 +40,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0009"
+REVISION = "0008"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
@@ -169,12 +169,22 @@ comparisons = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
     _hash(),
+    sa.Column(
+        "question", sa.Text, nullable=False, server_default=""
+    ),  # a key of [[questions]]; empty: the main one
     sa.UniqueConstraint("id"),
     sa.UniqueConstraint("supersedes"),
     sa.CheckConstraint("answer IN ('left', 'right', 'equal', 'cannot judge', 'withdrawn')", name="answer"),
     sa.CheckConstraint("answer <> 'withdrawn' OR supersedes IS NOT NULL", name="undo"),
     sa.Index("ix_comparisons_pair_annotator", "pair", "annotator"),
     sa.Index("ix_comparisons_annotator_seq", "annotator", "seq"),
+    sa.Index(
+        "ix_comparisons_further",
+        "annotator",
+        "question",
+        sqlite_where=sa.text("question > ''"),
+        postgresql_where=sa.text("question > ''"),
+    ),
     sqlite_autoincrement=True,
 )
 

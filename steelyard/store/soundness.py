@@ -54,9 +54,9 @@ def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
         (
             sa.select(comparisons.c.pair)
             .where(COMPARISONS.counts)
-            .group_by(comparisons.c.pair, comparisons.c.annotator)
+            .group_by(comparisons.c.pair, comparisons.c.annotator, comparisons.c.question)
             .having(sa.func.count() > 1),
-            "pair {} counts two answers of one annotator",
+            "pair {} counts two answers of one annotator to one question",
         ),
         (
             sa.select(grades.c.image_row)

@@ -17,6 +17,7 @@ from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
 from steelyard.store.records import NewImage
 from steelyard.store.store import Store
+from steelyard.study.asked import check_asked
 from steelyard.study.images import complete_catalog
 from steelyard.study.wording import check_grades, check_new_grades, note_wording
 
@@ -136,8 +137,8 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
     """Open the files of a study, migrating its database if it is an older one.
 
     Raises:
-        StudyError: there is no study in that folder, or not the whole of it; or its list of grades was changed so that grades
-            mean something else.
+        StudyError: there is no study in that folder, or not the whole of it; or its list of grades or its questions were changed
+            so that grades or answers mean something else.
     """
     keep_private(place)
     if not (place / "study.toml").exists():
@@ -153,6 +154,7 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
     store = Store.open(store_url(place, config), create=False)
     try:
         check_grades(store, config, catalog, str(place / "study.toml"))
+        check_asked(store, config, str(place / "study.toml"))
     except BaseException:
         store.close()
         raise

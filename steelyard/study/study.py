@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.config import StudyConfig
-from steelyard.errors import StudyError
 from steelyard.images.catalog import Catalog
 from steelyard.loop.chance import Chance, Purpose
 from steelyard.loop.policy import Policy
 from steelyard.pairs import Answer, Pair
 from steelyard.progress import Progress
-from steelyard.store.records import NewComparison, NewGrade, NewPair, Recorded, new_id
+from steelyard.store.records import NewGrade, NewPair, Recorded, new_id
 from steelyard.store.store import Store
+from steelyard.study.asked import comparison_of, question_key
 from steelyard.study.belief import Belief
 from steelyard.study.grading import check_code, known_grades
 from steelyard.study.images import Added, CatalogWatch, add_images, relocate
@@ -204,6 +204,7 @@ class Study:
         note: str = "",
         source: str = "api",
         require_lease: bool = False,
+        question: str = "",
     ) -> Recorded:
         """Record an answer. It is on disk when this returns.
 
@@ -218,23 +219,16 @@ class Study:
             note: a remark, or why it could not be judged.
             source: `page`, `api`, `import` or `virtual`.
             require_lease: refuse answers to pairs that were not handed to this annotator.
+            question: key of a further question of the study; empty is the main one.
 
         Raises:
-            StudyError: the pair is of no store, or the answer is unknown.
+            StudyError: the pair is of no store, or the answer or the question is unknown.
         """
-        if pair.id is None:
-            raise StudyError("this pair was not handed out by ask(); ask for pairs, then tell")
-        try:
-            said = Answer(answer)
-        except ValueError:
-            raise StudyError(
-                f"an answer is one of {', '.join(a.value for a in Answer)}; not {answer!r}"
-            ) from None
-        comparison = NewComparison(
-            pair.id, annotator, said, pair.left, pair.right, shown_at, answered_at, id or new_id(), supersedes, note,
-            source,  # type: ignore[arg-type]  # checked by the store
+        said = comparison_of(
+            pair, answer, annotator, shown_at, answered_at, id or new_id(), supersedes, note, source,
+            question=question_key(self.config, question),
         )  # fmt: skip
-        return self.store.answers.add(comparison, require_lease=require_lease)
+        return self.store.answers.add(said, require_lease=require_lease)
 
     def undo(self, comparison: str, *, annotator: str = "you", id: str | None = None) -> Recorded:
         """Take an answer back; the pair is handed to the same annotator again, sides unchanged."""

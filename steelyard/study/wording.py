@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,11 +47,19 @@ CHANGED = "study changed"  # what the page wrote before wordings were noted, and
 
 @dataclass(frozen=True)
 class Wording:
-    """What people were shown from some time on. `grades` is None where only the question was noted."""
+    """What people were shown from some time on. `grades` is None where only the question was noted.
+
+    `further` are the further questions by key.
+    """
 
     at: float
     question: str
     grades: GradeList | None
+    further: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, key: str) -> str:
+        """What was asked under a key, empty for the main question; "" where nothing was."""
+        return self.further.get(key, "") if key else self.question
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class Asked:
     Attributes:
         question: as it was worded; "" where that was not noted.
         imported: whether the answers came from elsewhere, where the question may have been another.
+        key: of a further question, empty for the main one.
         answers: how many count.
         first: time of the first one.
         last: time of the last one.
@@ -68,6 +77,7 @@ class Asked:
 
     question: str
     imported: bool
+    key: str
     answers: int
     first: float
     last: float
@@ -111,6 +121,7 @@ def note_wording(store: Store, config: StudyConfig, catalog: Catalog, by: str = 
         "chosen": page.words.chosen,
         "reasons": list(page.reasons),
         "grades": list(study_grades(config, catalog).texts),
+        **({"questions": {one.key: one.question for one in config.questions}} if config.questions else {}),
     }
     before = store.audit.latest(1, action=SHOWN)
     if not before or before[0].detail != said:
@@ -130,7 +141,10 @@ def read_wordings(store: Store) -> list[Wording]:
         (*store.audit.log(action=SHOWN), *store.audit.log(action=CHANGED)), key=lambda entry: entry.seq
     )
     return [
-        Wording(entry.at, str(entry.detail["question"]), GradeList(tuple(grades)) if grades is not None else None)
+        Wording(
+            entry.at, str(entry.detail["question"]), GradeList(tuple(grades)) if grades is not None else None,
+            entry.detail.get("questions", {}),
+        )
         for entry in entries
         if "question" in entry.detail
         for grades in [entry.detail.get("grades") if entry.action == SHOWN else None]
@@ -143,7 +157,7 @@ def questions_asked(wordings: Sequence[Wording], answers: Iterable[Comparison]) 
     A pair that was up when the wording changed was asked with the old one: the earliest of its times decides.
     """
     starts = [wording.at for wording in wordings]
-    found: dict[tuple[str, bool], list[float]] = {}
+    found: dict[tuple[str, bool, str], list[float]] = {}
     for one in answers:
         if not one.effective:
             continue
@@ -151,8 +165,8 @@ def questions_asked(wordings: Sequence[Wording], answers: Iterable[Comparison]) 
         imported = one.source.startswith("import")
         # A browser's clock may be behind; what arrived after the first wording was noted was asked with a noted one.
         place = max(bisect_right(starts, at), min(1, bisect_right(starts, one.received_at))) - 1
-        question = wordings[place].question if place >= 0 and not imported else ""
-        found.setdefault((question, imported), []).append(one.answered_at)
+        question = wordings[place].asked(one.question) if place >= 0 and not imported else ""
+        found.setdefault((question, imported, one.question), []).append(one.answered_at)
     rows = [Asked(*key, len(times), min(times), max(times)) for key, times in found.items()]
     return sorted(rows, key=lambda row: (row.first, row.question))
 

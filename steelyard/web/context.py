@@ -18,6 +18,7 @@ from steelyard.config.grades import GradeList
 from steelyard.errors import ConfigError
 from steelyard.store.records import Role, Scope
 from steelyard.study import Study
+from steelyard.study.asked import check_asked
 from steelyard.study.wording import check_grades, show_wording
 from steelyard.web.access import Access
 from steelyard.web.addresses import in_links
@@ -120,6 +121,7 @@ class Web:
                     config.page.words.to_dict(),
                     config.page.reasons,
                     self.study.grade_list.texts,
+                    *([one.key, one.question, one.words.to_dict()] for one in config.questions),
                 ]
             )
             name = hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
@@ -161,7 +163,7 @@ class Web:
         """Take up what somebody wrote into `study.toml` meanwhile: what is saved afterwards must not undo it.
 
         Raises:
-            StudyError: its list of grades would give grades another meaning.
+            StudyError: its list of grades or its questions would give grades or answers another meaning.
             Problem: 409, it cannot be read; saving would write over what somebody is changing there.
         """
         try:
@@ -174,6 +176,7 @@ class Web:
             ) from None  # fmt: skip
         if found != self.study.config:
             check_grades(self.store, found, self.study.catalog, "study.toml")
+            check_asked(self.store, found, "study.toml")
             self.study.config = found
             show_wording(self.study, "server")
             self.asker.changed()

@@ -18,6 +18,7 @@ from steelyard.config import (
     NetworkConfig,
     PageConfig,
     PeopleConfig,
+    QuestionConfig,
     StudyConfig,
 )
 from steelyard.config.section import Section
@@ -42,8 +43,12 @@ def test_every_key_its_default_and_its_meaning_are_on_the_page() -> None:
         AskConfig,
         PageConfig,
         PeopleConfig,
+        QuestionConfig,
     ):
         for name, field in section.model_fields.items():
+            if field.is_required():
+                assert f"| `{name}` | needed | {section.meaning(name)} |" in page
+                continue
             default = field.get_default(call_default_factory=True)
             if name == "kind":
                 assert f'### `kind = "{default}"`' in page

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from steelyard.pairs import Answer
 from steelyard.store import chain
-from steelyard.store.chain import FIELDS, Head, Verifier, genesis, link, read_heads
+from steelyard.store.chain import FIELDS, OPTIONAL, Head, Verifier, genesis, link, read_heads
 from steelyard.store.errors import StoreError
 from steelyard.store.evidence import append_audit, verify
 from steelyard.store.logfile import verify_log
@@ -61,7 +61,12 @@ def tampering(store: Store) -> Iterator[sa.Connection]:
             transaction.rollback()
 
 
+_COLUMNS = (
+    "(seq, id, pair, annotator, answer, left_row, right_row, shown_at, answered_at, received_at, supersedes, note, "
+    "source, hash)"
+)
 ATTACKS = [
+    ("UPDATE comparisons SET question = 'bleeding' WHERE seq = 2", "comparisons: row 2 changed"),
     ("UPDATE comparisons SET answer = 'left' WHERE seq = 3", "comparisons: row 3 changed"),
     ("UPDATE comparisons SET answered_at = answered_at + 0.001 WHERE seq = 5", "comparisons: row 5 changed"),
     ("UPDATE comparisons SET shown_at = NULL WHERE seq = 5", "comparisons: row 5 changed"),
@@ -80,12 +85,12 @@ ATTACKS = [
     ("DELETE FROM comparisons WHERE seq IN (1, 2)", "comparisons: rows 1 to 2 removed, or row 3 changed"),
     ("DELETE FROM audit WHERE seq = 3", "audit: row 3 removed, or row 4 changed"),
     (
-        "INSERT INTO comparisons SELECT 0, 'new', pair, annotator, answer, left_row, right_row, shown_at, answered_at, "
+        f"INSERT INTO comparisons {_COLUMNS} SELECT 0, 'new', pair, annotator, answer, left_row, right_row, shown_at, answered_at, "
         "received_at, NULL, note, source, hash FROM comparisons WHERE seq = 1",
         "comparisons: row 0 changed or put in",
     ),
     (
-        "INSERT INTO comparisons SELECT 9, 'new', pair, annotator, answer, left_row, right_row, shown_at, answered_at, "
+        f"INSERT INTO comparisons {_COLUMNS} SELECT 9, 'new', pair, annotator, answer, left_row, right_row, shown_at, answered_at, "
         "received_at, NULL, note, source, hash FROM comparisons WHERE seq = 1",
         "comparisons: row 9 changed, put in or moved",
     ),
@@ -212,7 +217,7 @@ def test_every_column_of_a_log_is_vouched_for() -> None:
 
     for log, fields in FIELDS.items():
         columns = {column.name for column in metadata.tables[log].c}
-        assert columns - {"hash"} <= {name for name, _ in fields}
+        assert columns - {"hash"} <= {name for name, _ in fields} | {name for name, _, _ in OPTIONAL[log]}
 
 
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -229,7 +234,8 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 def rows(log: str) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(
-        *(_VALUES[kind] if kind == "document" else st.none() | _VALUES[kind] for _, kind in FIELDS[log])
+        *(_VALUES[kind] if kind == "document" else st.none() | _VALUES[kind] for _, kind in FIELDS[log]),
+        *(st.just(usual) | st.none() | _VALUES[kind] for _, kind, usual in OPTIONAL[log]),
     )
 
 

@@ -39,6 +39,7 @@ class NewComparison:
         note: reason of a "cannot judge", or any remark.
         source: how the answer came.
         exclude: ids of images of this pair that are taken out of the study with it, for the reason in `note`.
+        question: key of the question that was asked, empty for the main one.
     """
 
     pair: int
@@ -53,6 +54,7 @@ class NewComparison:
     note: str = ""
     source: Source = "page"
     exclude: tuple[str, ...] = ()
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Comparison:
     note: str
     source: Source
     hash: str
+    question: str = ""
 
     @property
     def withdrawn(self) -> bool:
@@ -135,7 +138,7 @@ class AnswerArrays:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorCount:
-    """How much one annotator did, counting the answers that count.
+    """How much one annotator did, counting the answers to the main question that count.
 
     Attributes:
         annotator: who.
