@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.errors import StudyError, why_not
 from steelyard.exchange.cells import harmless
 from steelyard.exchange.other_tools import to_choix, to_label_studio
-from steelyard.exchange.table import FORMATS, answers_table
+from steelyard.exchange.table import FORMATS, answers_table, lessons_table
 from steelyard.files import write_atomically
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
     elif kind == "labelstudio":
         content = _json(to_label_studio(_records(table)), indent=1)
     else:
+        table = lessons_table(table)  # choix knows neither people nor roles
         content = _json(to_choix([str(id) for id in study.catalog.ids], table))
     _write(path, content)
     return int(table["answer"].isin(["left", "right"]).sum()) if kind == "choix" else len(table)

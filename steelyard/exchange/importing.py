@@ -128,8 +128,10 @@ class _Rows:
         answered_at = cells.either_moment(row, "answered_at")
         cells.moment(row.get("received_at"), "received_at")  # the log says when *we* received it
         question = question_key(self._config, self._one(cells.text(row.get("question"), "question").strip()))
+        role = _role(row.get("role"))
         key: tuple[str, ...] = (annotator, self._images.ids[left], self._images.ids[right], answer.value)
         key += (question,) if question else ()  # what has no question keeps the id it always had
+        key += () if role == "answer" else (role,)
         made = _made_id(self._seen, (*key, _shown(answered_at)))
         before = _made_id(self._seen_before, (*key, _shown(_as_before(row.get("answered_at")))))
         given = cells.text(row.get("id"), "id").strip()
@@ -148,6 +150,7 @@ class _Rows:
             read_source(row.get("source")),
             None if given or before == made else before,
             question,
+            role,
         )
         check_foreign(found)
         return found
@@ -187,6 +190,13 @@ def _answer(given: Any) -> Answer:
             f"an answer is left, right, equal or cannot judge (or 1, 0, 0.5); not {str(given)[:80]!r}"
         )
     return _WORDS[word]
+
+
+def _role(given: Any) -> str:
+    word = cells.text(given, "role").strip().lower() or "answer"
+    if word not in ("answer", "decision"):
+        raise StudyError(f"a role is answer or decision; not {word[:80]!r}")
+    return word
 
 
 def read_source(given: Any) -> str:

@@ -27,6 +27,7 @@ _KEPT = (
     "seq",
     "hash",
     "question",
+    "role",
 )
 
 

@@ -28,6 +28,7 @@ class Purpose(IntEnum):
     POOL = 8  # pairs that stand for all pairs of the pool
     FORECAST = 9  # what further answers would bring
     KNOWN = 10  # pairs whose answer follows from their grades
+    ADJUDICATION = 13  # which image of a pair is on the left for whoever decides about it
     SCALES = 15  # how scales of several questions go together
 
 

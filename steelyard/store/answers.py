@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
-from steelyard.store.columns import LAST, answer_arrays
+from steelyard.store.columns import LAST, answer_arrays, lesson_arrays
 from steelyard.store.counting import (
     Count,
     answered_further,
@@ -28,9 +28,9 @@ from steelyard.store.locks import lock_pairs
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import settle
 from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison, NewComparison, Recorded
-from steelyard.store.schema import WITHDRAWN, comparisons, images, pair_leases, pairs
+from steelyard.store.schema import ANSWER, WITHDRAWN, comparisons, images, pair_leases, pairs
 
-__all__ = ["Answers"]
+__all__ = ["DESCRIBED", "Answers", "checked", "described", "row_values"]
 
 
 class Answers:
@@ -65,7 +65,7 @@ class Answers:
     ) -> list[Recorded]:
         """Write many answers in one transaction, all or none; arguments and errors as in `add`."""
         for answer in new:
-            _check(answer)
+            checked(answer)
         if require_lease and not self._db.sqlite and (done := self._add_ordinary(new, now)):
             return done
         with self._db.writing() as connection:
@@ -82,7 +82,7 @@ class Answers:
             # First: which images a pair is of is nobody's business to whom it was not handed.
             if require_lease:
                 _check_handed_out(connection, new)
-            rows = [_values(answer, asked[answer.pair], at) for answer in new]
+            rows = [row_values(answer, asked[answer.pair], at) for answer in new]
             recorded = COMPARISONS.append(self._db, connection, rows)
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
             # Whoever answers a further question first holds the pair until the main one is answered.
@@ -149,7 +149,7 @@ class Answers:
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
             query = sa.select(*(comparisons.c[name] for name in columns)).where(
-                comparisons.c.id == fields.client_id(comparison_id)
+                comparisons.c.id == fields.client_id(comparison_id), comparisons.c.role == ANSWER
             )
             undone = connection.execute(query).mappings().one_or_none()
             if undone is None:
@@ -212,8 +212,8 @@ class Answers:
     def log(
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None
     ) -> list[Comparison]:
-        """The log as it was written, undone answers included, from the first row after number `after`."""
-        query = _DESCRIBED.where(comparisons.c.seq > after).order_by(comparisons.c.seq).limit(limit)
+        """The log as it was written, undone answers and decisions included, from the first row after number `after`."""
+        query = DESCRIBED.where(comparisons.c.seq > after).order_by(comparisons.c.seq).limit(limit)
         if annotator is not None:
             query = query.where(comparisons.c.annotator == annotator)
         return self._read(query)
@@ -227,15 +227,15 @@ class Answers:
             sa.select(pairs.c.id).where(pairs.c.second_row == row),
         )
         ordinary = comparisons.c.pair.not_in(sa.select(pairs.c.id).where(pairs.c.expected.is_not(None)))
-        query = _DESCRIBED.where(comparisons.c.pair.in_(its), ordinary, COMPARISONS.counts)
+        query = DESCRIBED.where(comparisons.c.pair.in_(its), ordinary, COMPARISONS.counts)
         return self._read(query.order_by(comparisons.c.seq))
 
     def _read(self, query: sa.Select[Any]) -> list[Comparison]:
         with self._db.reading() as connection:
-            return [_comparison(row) for row in connection.execute(query).mappings()]
+            return [described(row) for row in connection.execute(query).mappings()]
 
     def arrays(self, after: int = 0, upto: int | None = None, *, question: str = "") -> AnswerArrays:
-        """The answers to one question that count, as columns.
+        """The answers to one question that count, as columns: what people said, decided pairs or not. Agreement rests on these.
 
         The log is append-only, so what counted when it ended at any number can be read at any later time: a model
         that was trained up to number s can be trained again on exactly `arrays(upto=s)`.
@@ -246,6 +246,18 @@ class Answers:
             question: its key; empty is the main one.
         """
         return answer_arrays(self._db, after, upto, fields.question(question))
+
+    def lessons(self, after: int = 0, upto: int | None = None, *, question: str = "") -> AnswerArrays:
+        """What is learnt from, as columns: the answers to one question that count, and in place of those about two images that
+        a lead has decided about, the decision. Models, belief and accuracy rest on these.
+
+        Args:
+            after: only what comes after this number. `superseded` then lists earlier rows that teach no more. Where
+                `last_decision` is beyond `after`, earlier answers may teach again: read everything.
+            upto: the end of the log; None takes the newest row.
+            question: its key; empty is the main one.
+        """
+        return lesson_arrays(self._db, after, upto, fields.question(question))
 
     def last_seq(self) -> int:
         """The number of the newest row of the log, 0 where it is empty."""
@@ -289,7 +301,12 @@ class Answers:
             return count_by_annotator(connection, gold=gold)
 
 
-def _check(answer: NewComparison) -> None:
+def checked(answer: NewComparison) -> None:
+    """Refuse an answer that cannot be stored.
+
+    Raises:
+        StoreError: what it is.
+    """
     said: object = answer.answer
     if not isinstance(said, Answer):
         words = ", ".join(repr(a.value) for a in Answer)
@@ -303,7 +320,8 @@ def _check(answer: NewComparison) -> None:
         raise StoreError("only images of the pair itself can be excluded with an answer")
 
 
-def _values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
+def row_values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
+    """A row of the log but for its number and hash; `pair` as it was locked."""
     if {answer.left, answer.right} != {pair["first"], pair["second"]}:
         raise StoreError(
             f"pair {answer.pair} is of the images it was handed out with, not of those that were sent as left and right"
@@ -349,7 +367,8 @@ def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> N
             )
 
 
-def _comparison(row: sa.RowMapping) -> Comparison:
+def described(row: sa.RowMapping) -> Comparison:
+    """A row that `DESCRIBED` gave."""
     answer = None if row["answer"] == WITHDRAWN else Answer(row["answer"])
     return Comparison(**{**row, "answer": answer})
 
@@ -359,7 +378,7 @@ _left, _right, _later = (
     images.alias("right_image"),
     comparisons.alias("later_row"),
 )
-_DESCRIBED = (
+DESCRIBED = (
     sa.select(
         *(column for column in comparisons.c if column.name not in ("left_row", "right_row")),
         _left.c.id.label("left"),
@@ -370,6 +389,8 @@ _DESCRIBED = (
     .join(_right, _right.c.row == comparisons.c.right_row)
     .outerjoin(_later, _later.c.supersedes == comparisons.c.id)
 )
+"""Rows of the log with the ids of their images and what superseded them."""
+
 _HANDED_OUT = sa.select(pair_leases.c.pair, pair_leases.c.annotator).where(
     pair_leases.c.pair.in_(sa.bindparam("ids", expanding=True))
 )

@@ -81,7 +81,7 @@ FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
 """The fields of a row of each log and their kinds, in the order in which they are encoded."""
 
 OPTIONAL: dict[str, tuple[tuple[str, str, Any], ...]] = {
-    "comparisons": (("question", "text", ""),),
+    "comparisons": (("question", "text", ""), ("role", "text", "answer")),
     "grades": (),
     "audit": (),
 }

@@ -13,7 +13,7 @@ from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.log import COMPARISONS
 from steelyard.store.records import AnnotatorCount
-from steelyard.store.schema import WITHDRAWN, comparisons, pairs
+from steelyard.store.schema import ANSWER, DECISION, WITHDRAWN, comparisons, pairs
 
 __all__ = ["Count", "answered_further", "count_by_annotator", "count_by_question", "given_since"]
 
@@ -83,7 +83,7 @@ def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[An
     apart = _KNOWN.where(pairs.c.strategy != "gold") if gold else _KNOWN
     spoken = (
         sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
-        .where(c.c.answer != WITHDRAWN, c.c.question == "", c.c.pair.not_in(apart))
+        .where(c.c.answer != WITHDRAWN, c.c.role == ANSWER, c.c.question == "", c.c.pair.not_in(apart))
         .subquery()
     )
     number = sa.func.sum(spoken.c.counts)
@@ -114,6 +114,7 @@ def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[An
                 c.c.shown_at.is_not(None),
                 c.c.answer != WITHDRAWN,
                 c.c.question == "",
+                c.c.role == ANSWER,
             )
             .order_by(c.c.seq.desc())
             .limit(_PACE_ANSWERS)
@@ -138,11 +139,13 @@ def answered_further(connection: Connection, annotator: str, ids: Sequence[int])
 
 
 _row, _target = comparisons.alias("later_row"), comparisons.alias("target")
-# A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo.
+# A row is an answer more, unless it is an undo; what it supersedes is one less, unless that was an undo. A row about a
+# decision is neither.
 _replaced = sa.select(_target.c.answer).where(_target.c.id == _row.c.supersedes).scalar_subquery()
 _takes = sa.case((_row.c.answer == WITHDRAWN, 1), else_=0) + sa.case((_replaced != WITHDRAWN, 1), else_=0)
 _KNOWN = sa.select(pairs.c.id).where(pairs.c.expected.is_not(None))  # a partial index holds just these
-_counts = sa.case((sa.or_(_row.c.question > "", _row.c.pair.in_(_KNOWN)), 0), else_=1 - _takes)
+_apart = sa.or_(_row.c.role != ANSWER, _row.c.question > "", _row.c.pair.in_(_KNOWN))
+_counts = sa.case((_apart, 0), else_=1 - _takes)
 _COUNT_AFTER = sa.select(
     sa.func.sum(_counts),
     sa.func.max(_row.c.seq),
@@ -166,7 +169,18 @@ _COUNT_OF_ONE = sa.select(
     .where(comparisons.c.annotator == _one, _FURTHER)
     .scalar_subquery()
     - sa.select(sa.func.coalesce(sa.func.sum(_takes), 0))
-    .where(_row.c.supersedes > "", _row.c.annotator + "" == _one, _row.c.question == "")
+    .where(
+        _row.c.supersedes > "", _row.c.annotator + "" == _one, _row.c.role == ANSWER, _row.c.question == ""
+    )
+    .scalar_subquery()
+    - sa.select(sa.func.count())
+    .select_from(comparisons)
+    # Spelled out, so that the index of decisions is found; and by that one, not by the name.
+    .where(
+        comparisons.c.role == sa.literal_column(f"'{DECISION}'"),
+        comparisons.c.annotator + "" == _one,
+        comparisons.c.question == "",
+    )
     .scalar_subquery()
     - sa.select(sa.func.count())
     .select_from(comparisons)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,10 +18,10 @@ from steelyard.store.errors import BusyError, ConflictError, StoreError
 from steelyard.store.evidence import append_audit
 from steelyard.store.leases import end_leases
 from steelyard.store.locks import hold_images, lock_pairs
-from steelyard.store.log import COMPARISONS
+from steelyard.store.log import COMPARISONS, DECISIONS
 from steelyard.store.pairs import put_pairs, settle
 from steelyard.store.records import NewPair
-from steelyard.store.schema import comparisons, images, pairs
+from steelyard.store.schema import ANSWER, DECISION, comparisons, images, pairs
 
 __all__ = ["ForeignAnswer", "Imported", "check_foreign", "import_answers"]
 
@@ -49,6 +50,7 @@ class ForeignAnswer:
         source: `import`, or with what it was before: `import:page`.
         alias: id under which an earlier version imported the same row, or None.
         question: key of the question that was asked, empty for the main one.
+        role: `answer`, or `decision` where a lead decided.
     """
 
     id: str
@@ -65,6 +67,7 @@ class ForeignAnswer:
     source: str = "import"
     alias: str | None = None
     question: str = ""
+    role: str = ANSWER
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -102,6 +105,8 @@ def check_foreign(new: ForeignAnswer) -> None:
     fields.text(new.note, "a note")
     fields.source(new.source)
     fields.question(new.question)
+    if new.role not in (ANSWER, DECISION):
+        raise StoreError(f"a role is {ANSWER} or {DECISION}, not {new.role!r}")
     if fields.number(new.left_row, "a catalog row") == fields.number(new.right_row, "a catalog row"):
         raise StoreError("an image is compared with itself")
 
@@ -156,10 +161,12 @@ def _import(
             numbers[(*a.rows, repeat)]
             for a, repeat in zip(part, repeats[start : start + _AT_ONCE], strict=True)
         ]
-        COMPARISONS.append(
-            database, connection, [_row(a, pair, names, at) for a, pair in zip(part, places, strict=True)]
-        )
-        answered = [(pair, a.annotator) for a, pair in zip(part, places, strict=True) if not a.question]
+        rows = [(a.role, _row(a, pair, names, at)) for a, pair in zip(part, places, strict=True)]
+        for role, run in groupby(rows, key=lambda row: row[0]):  # in the order of the file
+            log = COMPARISONS if role == ANSWER else DECISIONS
+            log.append(database, connection, [row for _, row in run])
+        given = zip(part, places, strict=True)
+        answered = [(pair, a.annotator) for a, pair in given if a.role == ANSWER and not a.question]
         end_leases(connection, answered, at)
         settle(connection, places)
     database.filled(connection, comparisons, len(new))
@@ -226,7 +233,8 @@ def _unknown(connection: Connection, given: Sequence[ForeignAnswer]) -> list[For
 
 
 def _content(answer: ForeignAnswer) -> tuple[Any, ...]:
-    return answer.annotator, answer.answer.value, answer.left_row, answer.right_row, answer.question
+    its = (answer.question, answer.role)
+    return answer.annotator, answer.answer.value, answer.left_row, answer.right_row, *its
 
 
 def _pairs_of(connection: Connection, new: Sequence[ForeignAnswer]) -> dict[tuple[int, int, int], int]:
@@ -242,6 +250,7 @@ def _pairs_of(connection: Connection, new: Sequence[ForeignAnswer]) -> dict[tupl
 
 def _repeats(connection: Connection, new: Sequence[ForeignAnswer], locked: set[int] | None) -> list[int]:
     """Which repetition of its pair each answer is about: the first of which its annotator has not answered this question.
+    A decision is about the pair itself.
 
     Raises:
         _Moved: a pair that is needed was not there when the others were locked.
@@ -256,10 +265,11 @@ def _repeats(connection: Connection, new: Sequence[ForeignAnswer], locked: set[i
     found = []
     for answer in new:
         asked = (answer.annotator, answer.question, *answer.rows)
-        repeat = free.get(asked, 0)
-        while (*asked, repeat) in answered:
-            repeat += 1
-        free[asked] = repeat + 1
+        repeat = free.get(asked, 0) if answer.role == ANSWER else 0
+        if answer.role == ANSWER:
+            while (*asked, repeat) in answered:
+                repeat += 1
+            free[asked] = repeat + 1
         found.append(repeat)
         pair = there.get((*answer.rows, repeat))
         if locked is not None and pair is not None and pair not in locked:
@@ -302,6 +312,7 @@ _KNOWN = sa.select(
     comparisons.c.left_row,
     comparisons.c.right_row,
     comparisons.c.question,
+    comparisons.c.role,
 ).where(comparisons.c.id.in_(sa.bindparam("ids", expanding=True)))
 _IMAGES = sa.select(images.c.row, images.c.id).where(images.c.row.in_(sa.bindparam("rows", expanding=True)))
 _PAIRS = sa.select(pairs.c.id, pairs.c.first_row, pairs.c.second_row, pairs.c.repeat).where(

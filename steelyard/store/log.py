@@ -1,8 +1,9 @@
-"""The append-only log: one way of writing for answers about pairs and grades of images.
+"""The append-only log: one way of writing for answers about pairs, decisions about them and grades of images.
 
 A row is written once. A row that `supersedes` an earlier one replaces it, or withdraws it when it says nothing
 itself (undo). What counts are the rows that say something and that nothing supersedes; of those there is at most
-one for each annotator and subject – of answers, for each annotator, pair and question.
+one for each annotator and subject – of answers, for each annotator, pair and question; and one decision for each pair and
+question, whoever made it.
 
 Statements are built once, when the module is loaded: building one takes longer than running it.
 """
@@ -22,7 +23,7 @@ from steelyard.store.evidence import continued
 from steelyard.store.fields import chunks
 from steelyard.store.records import Recorded
 
-__all__ = ["COMPARISONS", "GRADES", "Log"]
+__all__ = ["COMPARISONS", "DECISIONS", "GRADES", "Log"]
 
 
 class Log:
@@ -44,6 +45,8 @@ class Log:
         what: str,
         about: str,
         part: str | None = None,
+        role: str | None = None,
+        personal: bool = True,
     ) -> None:
         """Describe a log.
 
@@ -56,6 +59,8 @@ class Log:
             what: a row in words.
             about: the subject in words.
             part: column of the part of the subject that is judged by itself, None where there are no parts.
+            role: of its rows, where a table holds several.
+            personal: whether everybody has their own judgement of a subject, which nobody else undoes or replaces.
         """
         self.table, self.subject, self.said, self.silence, self.content = (
             table,
@@ -64,10 +69,14 @@ class Log:
             silence,
             content,
         )
-        self.what, self.about = what, about
-        self._key = (subject, "annotator") if part is None else (subject, "annotator", part)
+        self.what, self.about, self.role, self.personal = what, about, role, personal
+        whose = ("annotator",) if personal else ()
+        self._key = (subject, *whose) if part is None else (subject, *whose, part)
         later = table.alias("later")
         speaks = table.c[said].is_not(None) if silence is None else table.c[said] != silence
+        if role is not None:
+            # Spelled out: an index over one role is not found for a parameter.
+            speaks = sa.and_(speaks, table.c.role == sa.literal_column(f"'{role}'"))
         upto = sa.bindparam("upto", type_=sa.BigInteger)
         # There is at most one (the column is unique). PostgreSQL turns NOT EXISTS into a join with the whole log, which
         # is right for reading everything and wrong for the ten latest; a scalar is always looked up.
@@ -94,7 +103,7 @@ class Log:
         Args:
             database: whose transaction this is.
             connection: of that transaction.
-            rows: with every field that the chain vouches for (`chain.FIELDS`) but `seq`.
+            rows: with every field that the chain vouches for (`chain.FIELDS`) but `seq`; they get the log's role.
 
         Returns:
             One record a row, in order; `created` is False where the same row was there before.
@@ -104,6 +113,8 @@ class Log:
                 superseding what was superseded, another annotator's row, or an undo by an undo.
             UnknownRecordError: what is superseded does not exist.
         """
+        if self.role is not None:
+            rows = [{**row, "role": self.role} for row in rows]
         supersedes = sorted({row["supersedes"] for row in rows if row["supersedes"] is not None})
         known: dict[str, Any] = {}
         superseded: set[str] = set()
@@ -133,9 +144,9 @@ class Log:
                     del standing[key]
             if row[self.said] != self.silence:
                 if key in standing:
+                    who = f"{row['annotator']!r} already judged" if self.personal else "somebody has decided"
                     raise ConflictError(
-                        f"{row['annotator']!r} already judged this {self.about} ({self.what} {standing[key]}); "
-                        "undo or replace that first"
+                        f"{who} this {self.about} ({self.what} {standing[key]}); undo or replace that first"
                     )
                 standing[key] = id
             known[id] = new[id] = row
@@ -155,7 +166,7 @@ class Log:
 
     def _check_supersedes(self, row: dict[str, Any], target: Any, superseded: bool) -> None:
         earlier = row["supersedes"]
-        if target is None:
+        if target is None or (self.role is not None and target["role"] != self.role):
             raise UnknownRecordError(f"there is no {self.what} {earlier} that could be undone or replaced")
         if any(target[name] != row[name] for name in self._key):
             raise ConflictError(
@@ -170,15 +181,29 @@ class Log:
             )
 
 
+_CONTENT = ("pair", "annotator", "answer", "left_row", "supersedes", "question", "role")
 COMPARISONS = Log(
     schema.comparisons,
     subject="pair",
     said="answer",
     silence=schema.WITHDRAWN,
-    content=("pair", "annotator", "answer", "left_row", "supersedes", "question"),
+    content=_CONTENT,
     what="answer",
     about="pair",
     part="question",
+    role=schema.ANSWER,
+)
+DECISIONS = Log(
+    schema.comparisons,
+    subject="pair",
+    said="answer",
+    silence=schema.WITHDRAWN,
+    content=_CONTENT,
+    what="decision",
+    about="pair",
+    part="question",
+    role=schema.DECISION,
+    personal=False,
 )
 GRADES = Log(
     schema.grades,

@@ -15,11 +15,11 @@ from steelyard.store.annotators import ensure_annotators
 from steelyard.store.database import Database
 from steelyard.store.errors import StoreError
 from steelyard.store.locks import DESCRIBED, hold_images, lock_pairs, no_pair
-from steelyard.store.log import COMPARISONS
+from steelyard.store.log import COMPARISONS, DECISIONS
 from steelyard.store.records import Leased, NewPair, PairColumns, StoredPair
 from steelyard.store.schema import comparisons, images, pair_leases, pairs
 
-__all__ = ["ANSWERS", "EXCLUDED", "Pairs", "put_pairs", "settle"]
+__all__ = ["ANSWERS", "DECIDED", "EXCLUDED", "Pairs", "put_pairs", "settle"]
 
 _SMALL = 2**31 - 1
 
@@ -208,7 +208,10 @@ def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair]
 
 
 def settle(connection: Connection, ids: Sequence[int]) -> None:
-    """Work out `answers` and `open` of pairs from the log and from what is excluded; their locks are held."""
+    """Work out `answers` and `open` of pairs from the log and from what is excluded; their locks are held.
+
+    A pair that a lead has decided about is asked no more.
+    """
     for chunk in fields.chunks(sorted(set(ids))):
         connection.execute(_SETTLE, {"ids": chunk})
 
@@ -288,6 +291,14 @@ EXCLUDED = (
 )
 """Whether an image of a pair was taken out."""
 
+DECIDED = (
+    sa.select(sa.literal(1))
+    .where(comparisons.c.pair == pairs.c.id, comparisons.c.question == "", DECISIONS.counts)
+    .correlate(pairs)
+    .exists()
+)
+"""Whether a lead has decided about a pair."""
+
 # By the index on annotator and expiry; a browser keeps fewer pairs than that.
 _lately = (
     sa.select(pair_leases.c.pair)
@@ -306,5 +317,8 @@ _GONE = (
 _SETTLE = (
     sa.update(pairs)
     .where(pairs.c.id.in_(_among))
-    .values(answers=ANSWERS, open=sa.and_(pairs.c.raters > ANSWERS, ~EXCLUDED, pairs.c.expected.is_(None)))
+    .values(
+        answers=ANSWERS,
+        open=sa.and_(pairs.c.raters > ANSWERS, ~EXCLUDED, ~DECIDED, pairs.c.expected.is_(None)),
+    )
 )

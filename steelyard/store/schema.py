@@ -1,7 +1,7 @@
 """The tables as they are now. How they came to be is in `migrations/`; a test keeps the two equal.
 
     images ─┬─ pairs ─┬─ pair_leases      who was handed a pair, with which sides, until when
-            │         └─ comparisons      the log of answers: append-only, guarded by triggers
+            │         └─ comparisons      the log of answers and decisions: append-only, guarded by triggers
             ├─ grades                     the log of grades: likewise
             └─ grade_leases               who was handed an image to grade, and whether its neighbours were shown
     annotators ─┬─ sessions               logins, known by the hash of their cookie
@@ -19,6 +19,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 __all__ = [
+    "ANSWER",
+    "DECISION",
     "REVISION",
     "WITHDRAWN",
     "annotators",
@@ -40,11 +42,14 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0008"
+REVISION = "0007"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
 """What the log says in the row that an undo writes."""
+
+ANSWER, DECISION = "answer", "decision"
+"""The role of a row: what an annotator said about a pair, or what a lead decided about it."""
 
 metadata = sa.MetaData(
     naming_convention={
@@ -172,6 +177,7 @@ comparisons = sa.Table(
     sa.Column(
         "question", sa.Text, nullable=False, server_default=""
     ),  # a key of [[questions]]; empty: the main one
+    sa.Column("role", sa.Text, nullable=False, server_default=ANSWER),
     sa.UniqueConstraint("id"),
     sa.UniqueConstraint("supersedes"),
     sa.CheckConstraint("answer IN ('left', 'right', 'equal', 'cannot judge', 'withdrawn')", name="answer"),
@@ -184,6 +190,13 @@ comparisons = sa.Table(
         "question",
         sqlite_where=sa.text("question > ''"),
         postgresql_where=sa.text("question > ''"),
+    ),
+    # There are few decisions: whoever asks for them reads these alone.
+    sa.Index(
+        "ix_comparisons_decided",
+        "pair",
+        sqlite_where=sa.text("role = 'decision'"),
+        postgresql_where=sa.text("role = 'decision'"),
     ),
     sqlite_autoincrement=True,
 )

@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 
 from steelyard.store.chain import Head
 from steelyard.store.evidence import verify
-from steelyard.store.log import COMPARISONS, GRADES
-from steelyard.store.pairs import ANSWERS, EXCLUDED
+from steelyard.store.log import COMPARISONS, DECISIONS, GRADES
+from steelyard.store.pairs import ANSWERS, DECIDED, EXCLUDED
 from steelyard.store.schema import comparisons, grades, pairs
 from steelyard.store.signature import signed_heads, unfounded
 
@@ -28,7 +28,7 @@ def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
             found.append(f"row {row} of {table} points to a missing row of {parent}")
     found += [f"the trigger that keeps {table} append-only is missing" for table in _unguarded(connection)]
 
-    never = sa.or_(EXCLUDED, pairs.c.expected.is_not(None))
+    never = sa.or_(EXCLUDED, DECIDED, pairs.c.expected.is_not(None))
     wanted = sa.case((never, sa.false()), else_=pairs.c.answers < pairs.c.raters)
     for query, sentence in (
         (
@@ -57,6 +57,13 @@ def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
             .group_by(comparisons.c.pair, comparisons.c.annotator, comparisons.c.question)
             .having(sa.func.count() > 1),
             "pair {} counts two answers of one annotator to one question",
+        ),
+        (
+            sa.select(comparisons.c.pair)
+            .where(DECISIONS.counts)
+            .group_by(comparisons.c.pair, comparisons.c.question)
+            .having(sa.func.count() > 1),
+            "pair {} counts two decisions",
         ),
         (
             sa.select(grades.c.image_row)

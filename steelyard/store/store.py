@@ -12,6 +12,7 @@ from steelyard.store.audit import Audit
 from steelyard.store.chain import Head
 from steelyard.store.changes import Change, change, change_made
 from steelyard.store.database import Database, make_engine, read_url, wrapped_errors
+from steelyard.store.decisions import Decisions
 from steelyard.store.grades import Grades
 from steelyard.store.images import Images
 from steelyard.store.known import Known
@@ -44,6 +45,7 @@ class Store:
         pairs: what is asked, and who holds it.
         known: pairs whose answer is known: for warming up and for checks.
         answers: what people said.
+        decisions: what leads decided where people disagree.
         grades: what they said about single images.
         models: what was learnt, and who is learning now.
         people: who answers and signs in.
@@ -62,6 +64,7 @@ class Store:
         self.pairs = Pairs(database)
         self.known = Known(database)
         self.answers = Answers(database)
+        self.decisions = Decisions(database)
         self.grades = Grades(database)
         self.models = Models(database)
         self.people = People(database)

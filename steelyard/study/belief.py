@@ -1,7 +1,8 @@
 """What a study believes now: the newest model, moved by every answer since.
 
 In continuous mode the next question already knows the last answer. A full fit after each would be wasteful, so the
-newest model's posterior is moved by rank-one updates, and replaced when a new model arrives.
+newest model's posterior is moved by rank-one updates, and replaced when a new model arrives. What the model has learnt and
+what teaches no more – it was taken back, or a lead has decided about its pair – is taken out of it in the same way.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import StudyError
+from steelyard.loop.learn import teaching
 from steelyard.loop.state import State
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
-from steelyard.study.models import load_absent, usable_model
+from steelyard.study.learning import some_answers
+from steelyard.study.models import learnt_reserved, load_absent, usable_model
+from steelyard.trust.left_out import forget
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -63,21 +67,37 @@ class Belief:
             self.state.set_apart(columns.rows[columns.known])
             self._last_pair = int(columns.id[-1])
         newest = self._store.models.newest()
-        if newest is not None and newest.id != self.announced:
+        started = newest is not None and newest.id != self.announced
+        if newest is not None and started:
             self._start_from(*usable_model(self._folder, self._store, images=self.state.taken.size))
             self.announced = newest.id
         if self.model is None:
             return self
-        answers = self._store.answers.arrays(after=self._last_seq)
         before, self._excluded = self._excluded, self._store.images.excluded_rows()
-        moved = self._observed & set(answers.superseded.tolist())
+        answers = self._store.answers.lessons(after=self._last_seq)
+        moved = len(answers.superseded) > 0 or answers.last_decision > self._last_seq
         if moved or not np.array_equal(before, self._excluded):
-            # What has moved the posterior was taken back, or is about an image that was taken out: start from the model.
+            # What has moved the posterior teaches no more, or is about an image that was taken out: start from the model.
             assert self.start is not None
             self._start_from(self.model, self.start)
-            answers = self._store.answers.arrays(after=self._last_seq)
-        self._observe(answers)
+            started = True
+        self._observe(self._since_the_model(self.model) if started else answers)
         return self
+
+    def _since_the_model(self, model: Model) -> AnswerArrays:
+        """What has come since the model; what it learnt and teaches no more is taken out of the posterior."""
+        learnt_upto = model.comparisons_seq
+        since = self._store.answers.lessons(after=learnt_upto)
+        if not len(since.superseded) and since.last_decision <= learnt_upto:
+            return since
+        now, then = self._store.answers.lessons(), self._store.answers.lessons(upto=learnt_upto)
+        gone = ~np.isin(then.seq, now.seq) & self._usable(then)
+        gone &= teaching(then.labels, then.reserved, learns_reserved=learnt_reserved(model))
+        posterior = self.state.posterior
+        if gone.any() and posterior is not None and posterior.kind == "laplace":
+            self.state.posterior = forget(posterior, then.pairs[gone], then.labels[gone])
+        # An answer of before may teach again: the decision that stood in its place was taken back.
+        return some_answers(now, ~np.isin(now.seq, then.seq))
 
     def _start_from(self, model: Model, start: Posterior) -> None:
         if len(start) != self.state.taken.size:
@@ -91,9 +111,12 @@ class Belief:
         self.model, self._last_seq, self._observed = model, model.comparisons_seq, set()
 
     def _observe(self, answers: AnswerArrays) -> None:
-        out = np.union1d(self.absent, self._excluded)
-        usable = ~np.isnan(answers.labels) & ~np.isin(answers.pairs, out).any(axis=1)
-        known = np.flatnonzero(usable)[: _MOST_UPDATES - len(self._observed)]
+        known = np.flatnonzero(self._usable(answers))[: _MOST_UPDATES - len(self._observed)]
         self.state.observe(answers.pairs[known], answers.labels[known])
         self._observed.update(answers.seq[known].tolist())
         self._last_seq = answers.last_seq
+
+    def _usable(self, answers: AnswerArrays) -> NDArray[np.bool_]:
+        """Which answers say something about images that are in the study and were read."""
+        out = np.union1d(self.absent, self._excluded)
+        return np.asarray(~np.isnan(answers.labels) & ~np.isin(answers.pairs, out).any(axis=1), dtype=bool)

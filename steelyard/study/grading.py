@@ -60,7 +60,7 @@ def study_scale(study: Study, model: Model, posterior: Posterior, left_out: Rows
     if not len(rows):
         return GradeScale.fit([], [], len(names), method)  # type: ignore[arg-type]  # checked there
     ranker = ranker_from_saved(model.config.get("ranker", {}))
-    answers = answers_about(study.store.answers.arrays(upto=model.comparisons_seq), left_out)
+    answers = answers_about(study.store.answers.lessons(upto=model.comparisons_seq), left_out)
     taught = None
     if ranker.multitask:
         taught = study.known_grades(upto=model.grades_seq).astype(np.float64)

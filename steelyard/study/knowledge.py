@@ -122,7 +122,7 @@ class Knowledge:
         """How many unseen pairs are ordered right, and whether to stop."""
         study = self._study
         study.follow()
-        models, answers = study.store.models.all(), study.store.answers.arrays()
+        models, answers = study.store.models.all(), study.store.answers.lessons()
         found = NOTHING
         if models:
             model, posterior = self._usable()
@@ -136,7 +136,7 @@ class Knowledge:
                 )
             found = estimate(posterior, predictions.without(left_out), counted)
         return advise(
-            found, answers=len(answers), budget=study.budget, enough=study.config.ask.stopping,
+            found, answers=study.store.answers.count(), budget=study.budget, enough=study.config.ask.stopping,
             models=[m.metrics for m in models], pace=self._pace(),
         )  # fmt: skip
 

@@ -127,7 +127,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     seen = study.seen(progress)
     excluded = store.images.excluded_rows()
     left_out = np.union1d(seen.absent, excluded).astype(np.int64)
-    answers = answers_about(store.answers.arrays(), left_out)
+    answers = answers_about(store.answers.lessons(), left_out)
     models, grades_seq = store.models.all(), store.grades.last_seq()
     pool = np.setdiff1d(np.arange(len(seen.rows)), left_out) if len(left_out) else None
     learner = Learner(config.ranker, seen.rows, seed=study.chance.weights(), pool=pool)

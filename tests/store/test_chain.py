@@ -67,6 +67,7 @@ _COLUMNS = (
 )
 ATTACKS = [
     ("UPDATE comparisons SET question = 'bleeding' WHERE seq = 2", "comparisons: row 2 changed"),
+    ("UPDATE comparisons SET role = 'decision' WHERE seq = 2", "comparisons: row 2 changed"),
     ("UPDATE comparisons SET answer = 'left' WHERE seq = 3", "comparisons: row 3 changed"),
     ("UPDATE comparisons SET answered_at = answered_at + 0.001 WHERE seq = 5", "comparisons: row 5 changed"),
     ("UPDATE comparisons SET shown_at = NULL WHERE seq = 5", "comparisons: row 5 changed"),

@@ -9,7 +9,7 @@ from steelyard.store.store import Store
 
 DOCS = Path(__file__).parents[2] / "docs" / "store.md"
 FACETS = (
-    "images", "pairs", "known", "answers", "grades", "models", "models.trainer", "people", "people.sessions", "people.tokens",
+    "images", "pairs", "known", "answers", "decisions", "grades", "models", "models.trainer", "people", "people.sessions", "people.tokens",
     "people.handshakes", "people.tries", "audit", "settings",
 )  # fmt: skip
 

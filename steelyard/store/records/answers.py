@@ -59,7 +59,10 @@ class NewComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A row of the log. `answer` is None in the row that an undo writes; `hash` is its place in the chain (chain.py)."""
+    """A row of the log. `answer` is None in the row that an undo writes; `hash` is its place in the chain (chain.py).
+
+    `role` is `decision` where a lead has decided about the pair (decisions.py).
+    """
 
     seq: int
     id: str
@@ -77,6 +80,7 @@ class Comparison:
     source: Source
     hash: str
     question: str = ""
+    role: Literal["answer", "decision"] = "answer"
 
     @property
     def withdrawn(self) -> bool:
@@ -116,6 +120,8 @@ class AnswerArrays:
         answered_at: when.
         last_seq: the log was read up to here; pass it as `after` next time.
         superseded: numbers ≤ `after` that no longer count because of what came since.
+        last_decision: number of the newest row about a decision, made or taken back; 0 where there is none or where
+            decisions were not asked for.
     """
 
     seq: NDArray[np.int64]
@@ -131,6 +137,7 @@ class AnswerArrays:
     answered_at: NDArray[np.float64]
     last_seq: int
     superseded: NDArray[np.int64]
+    last_decision: int = 0
 
     def __len__(self) -> int:
         return len(self.seq)

@@ -124,7 +124,7 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
             ComparisonRow(
                 seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=name(c.left),
                 right=name(c.right), shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
-                superseded_by=c.superseded_by, note=c.note, source=c.source,
+                superseded_by=c.superseded_by, note=c.note, source=c.source, role=c.role,
             )
             for c in rows[:limit]
         ],

@@ -109,7 +109,7 @@ class UndoOut(BaseModel):
 
 
 class ComparisonRow(BaseModel):
-    """A row of the log; `answer` is null for an undo."""
+    """A row of the log; `answer` is null for an undo, `role` is `decision` where a lead has decided about the pair."""
 
     seq: int
     id: str
@@ -124,6 +124,7 @@ class ComparisonRow(BaseModel):
     superseded_by: str | None
     note: str
     source: str
+    role: Literal["answer", "decision"]
 
 
 class ComparisonList(BaseModel):
