@@ -25,6 +25,7 @@ from steelyard.web.addresses import in_links
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
+from steelyard.web.disputes import Disputes
 from steelyard.web.examples import Examples
 from steelyard.web.gone import Gone
 from steelyard.web.handing import Handing
@@ -75,6 +76,7 @@ class Web:
         self.ids = ImageIds(study)
         self.examples = Examples(study)
         self.gone = Gone(study.store)
+        self.disputes = Disputes(study)
         self.handing = Handing(study)
         self.sight = Sight(study.store, self.examples.rows)
         self.drawing = CapacityLimiter(4)

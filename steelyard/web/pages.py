@@ -36,6 +36,7 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Compare", "/compare", "annotator"),
     ("Grade", "/grade", "annotator"),
+    ("Adjudicate", "/adjudicate", "lead"),
     ("Ranking", "/ranking", "lead"),
     ("Progress", "/progress", "annotator"),
     ("Model", "/model", "lead"),
@@ -160,6 +161,17 @@ async def grade(request: Request) -> Response:
         wanted=0,
     )
     return render("grade.html", grades=_grades(web), **data)
+
+
+@router.get("/adjudicate")
+async def adjudicate(request: Request) -> Response:
+    """Two images on which people disagree, and a decision."""
+    web, who = web_of(request), await _enter(request, "lead")
+    page = web.study.config.page
+    shell = _shell(
+        web, who, "/adjudicate", keys=dict(page.keys), breakMinutes=page.break_minutes, done=0, wanted=0
+    )
+    return render("adjudicate.html", question=page.question, **shell)
 
 
 @router.get("/ranking")

@@ -10,6 +10,7 @@ import { Keys, label, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { showNote } from "./note.js";
 import { all, announce, element, memory, one, page } from "./page.js";
+import { flash, place, spoken, stacked, swipes } from "./sides.js";
 import { uuid } from "./uuid.js";
 import { touches, Viewer, viewKeys } from "./viewer.js";
 
@@ -34,15 +35,6 @@ let more = true; // whether there may be pairs beyond the plan
 const BEYOND = `steelyard.beyond.${page.study}.${page.annotator}`;
 const beyond = () => { try { return sessionStorage.getItem(BEYOND) === "yes"; } catch { return goesOn; } };
 let goesOn = false;
-
-/** Whether the pictures lie one above the other, as in compare.css. */
-const tall = matchMedia("(max-aspect-ratio: 1/1)");
-const stacked = () => tall.matches;
-const place = (side) => (stacked() ? { left: "top", right: "bottom" } : { left: "left", right: "right" })[side];
-const spoken = (value) => (value === "left" || value === "right" ? `${place(value)} ${words.chosen}` : value);
-
-/** Which way to swipe for which answer. */
-const swipes = () => (stacked() ? { up: "left", down: "right" } : { left: "left", right: "right" });
 
 /** Pairs that were answered here and images that were taken out here, of which the server has not heard yet. */
 function unheard() {
@@ -149,18 +141,10 @@ function answer(value, extra = {}) {
   history.push({ id: body.id, answer: value, record });
   keepHistory();
   desk.counted(now - current.shown);
-  flash(value);
+  flash(frames, value);
   help.over();
   next();
   if (current) announce(`${spoken(value)}. Next pair.`);
-}
-
-function flash(value) {
-  const lit = value === "left" ? [frames[0]] : value === "right" ? [frames[1]] : value === "equal" ? frames : [];
-  for (const frame of lit) {
-    frame.classList.add("chosen");
-    setTimeout(() => frame.classList.remove("chosen"), 100);
-  }
 }
 
 function undo() {

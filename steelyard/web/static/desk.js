@@ -1,4 +1,4 @@
-// What comparing and grading share: the queue with its dot, progress and pace, the dialogs, the break.
+// What comparing, grading and adjudicating share: the queue with its dot, progress and pace, the dialogs, the break.
 
 import { call, Problem } from "./api.js";
 import { about, median, planned } from "./format.js";
@@ -9,8 +9,10 @@ import { Stuck } from "./stuck.js";
 const ROUTES = {
   comparison: (e) => call("POST", "/comparisons", { body: e.body, keepalive: true }),
   grade: (e) => call("POST", "/grades", { body: e.body, keepalive: true }),
+  decision: (e) => call("POST", "/decisions", { body: e.body, keepalive: true }),
   undo: (e) => call("POST", `/comparisons/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
   "undo grade": (e) => call("POST", `/grades/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
+  "undo decision": (e) => call("POST", `/decisions/${e.of}/undo`, { body: { id: e.id }, keepalive: true }),
 };
 
 /** Send an event; one that this version does not know waits for a person, like any other that cannot be sent. */
@@ -28,7 +30,7 @@ const PAUSE = 300; // seconds without an answer that count as a break
 const AGAIN = 5000; // milliseconds until a picture that could not be loaded is tried again
 
 export class Desk {
-  /** @param {string} noun what is answered here, "answer" or "grade" */
+  /** @param {string} noun what is answered here, "answer", "grade" or "decision" */
   constructor(noun) {
     this.noun = noun;
     this.queue = new Queue(`${page.study}.${page.annotator}`, send);

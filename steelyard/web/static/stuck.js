@@ -12,7 +12,7 @@ const SURE = 5000; // milliseconds to say “yes”
 export class Stuck {
   /**
    * @param {import("./queue.js").Queue} queue
-   * @param {string} noun what is answered here, "answer" or "grade"
+   * @param {string} noun what is answered here, "answer", "grade" or "decision"
    */
   constructor(queue, noun) {
     this.queue = queue;
@@ -98,6 +98,7 @@ const many = (n, noun) => `${number(n)} ${noun}${n === 1 ? " is" : "s are"}`;
 function what({ event, followed }) {
   const gone = followed.length ? ", then undone" : "";
   if (event?.kind === "comparison") return `You said: ${SPOKEN[event.body?.answer] ?? event.body?.answer}${gone}`;
+  if (event?.kind === "decision") return `You decided: ${SPOKEN[event.body?.answer] ?? event.body?.answer}${gone}`;
   if (event?.kind === "grade") return `You graded: ${page.grades?.[event.body?.grade]?.name ?? event.body?.grade}${gone}`;
   if (event?.kind?.startsWith("undo")) return "You took an answer back";
   return event ? "Something from another version" : "An entry that cannot be read";
