@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from steelyard.cli.console import AsJson, StudyFolder, app, opened_study, out, print_json
 
-__all__ = ["export_answers", "import_answers", "write_template"]
+__all__ = ["export_answers", "import_answers", "list_conflicts", "write_template"]
 
 
 class TemplateName(str, Enum):
@@ -104,6 +104,48 @@ _WORDING = {
 def _counts(counts: dict[str, int]) -> str:
     *first, last = (f"{counts[name]} {name}" for name in _COUNTED)
     return f"{', '.join(first)} and {last}"
+
+
+@app.command("conflicts")
+def list_conflicts(
+    study: StudyFolder,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write: .csv, .json or .parquet.")
+    ] = None,
+    open_only: Annotated[
+        bool, typer.Option("--open", help="Only pairs that nobody has decided about.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List pairs on which people disagree, or people and a sure model: who said what, and what a lead decided.
+
+    Leads decide on the page (Adjudicate), where names are hidden until then.
+    """
+    from steelyard.exchange import write_conflicts
+    from steelyard.study.conflicts import find_conflicts
+
+    with opened_study(study) as opened:
+        found = [one for one in find_conflicts(opened) if not (open_only and one.decision)]
+        if output is not None:
+            write_conflicts(opened, found, output)
+        if as_json:
+            print_json([one.to_dict(opened) for one in found])
+            return
+        if output is None:
+            for one in found:
+                _show_conflict(one.to_dict(opened))
+    decided = sum(one.decision is not None for one in found)
+    counts = f"{len(found)} {'conflict' if len(found) == 1 else 'conflicts'}, {decided} decided"
+    out.print(counts if output is None else f"{counts}; written to {output}", markup=False, soft_wrap=True)
+
+
+def _show_conflict(one: dict[str, Any]) -> None:
+    said = ", ".join(f"{each['annotator']} {each['answer']}" for each in one["said"])
+    model = "" if one["model_left"] is None else f"; the model: left with {one['model_left']:.0%}"
+    decision = one["decision"]
+    decided = f"; decided: {decision['answer']} ({decision['annotator']})" if decision else ""
+    line = f"{one['disagreement']:.2f}  {one['left_path']} – {one['right_path']}: {said}{model}{decided}"
+    out.print(line, markup=False, soft_wrap=True)
 
 
 @app.command("template")

@@ -5,6 +5,7 @@ same answers, not new ones.
 """
 
 from steelyard.exchange.bundle import is_bundle
+from steelyard.exchange.conflicts import conflicts_table, write_conflicts
 from steelyard.exchange.exporting import csv_text, export_file, write_new, write_table
 from steelyard.exchange.importing import import_file
 from steelyard.exchange.table import COLUMNS, FORMATS, answers_table
@@ -18,6 +19,7 @@ __all__ = [
     "Imported",
     "StudyImported",
     "answers_table",
+    "conflicts_table",
     "csv_text",
     "export_file",
     "export_study",
@@ -26,6 +28,7 @@ __all__ = [
     "is_bundle",
     "study_tables",
     "template",
+    "write_conflicts",
     "write_new",
     "write_table",
 ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from steelyard.study import Study
 
-__all__ = ["csv_text", "export_file", "write_new", "write_table"]
+__all__ = ["csv_text", "export_file", "write_file", "write_new", "write_table"]
 
 
 def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
@@ -46,7 +46,7 @@ def export_file(study: Study, path: Path, *, form: str | None = None) -> int:
     else:
         table = lessons_table(table)  # choix knows neither people nor roles
         content = _json(to_choix([str(id) for id in study.catalog.ids], table))
-    _write(path, content)
+    write_file(path, content)
     return int(table["answer"].isin(["left", "right"]).sum()) if kind == "choix" else len(table)
 
 
@@ -57,9 +57,9 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         StudyError: another ending.
     """
     if path.suffix == ".csv":
-        _write(path, csv_text(table).encode())
+        write_file(path, csv_text(table).encode())
     elif path.suffix == ".parquet":
-        _write(path, _parquet(table))
+        write_file(path, _parquet(table))
     else:
         raise StudyError(f"{path.name}: write to a file that ends in .csv or .parquet")
 
@@ -114,10 +114,10 @@ def write_new(path: Path, text: str) -> None:
     """
     if path.exists():
         raise StudyError(f"{path} exists; name another file")
-    _write(path, text.encode())
+    write_file(path, text.encode())
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """All of it or nothing: an export that stops half-way must not look like one."""
     try:
         write_atomically(path, content, private=False)

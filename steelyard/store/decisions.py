@@ -16,7 +16,7 @@ from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.answers import DESCRIBED, checked, described, row_values
 from steelyard.store.database import Database
-from steelyard.store.errors import UnknownRecordError
+from steelyard.store.errors import ConflictError, UnknownRecordError
 from steelyard.store.locks import lock_pairs
 from steelyard.store.log import DECISIONS
 from steelyard.store.pairs import settle
@@ -42,7 +42,7 @@ class Decisions:
             now: seconds since 1970; None asks the database.
 
         Raises:
-            ConflictError: the pair is decided already; the id was used for something else; what is superseded was
+            ConflictError: the pair is decided already, or its answer is known; the id was used for something else; what is superseded was
                 superseded before, or is about another pair.
             UnknownRecordError: no such pair, or nothing to supersede.
             StoreError: the sides do not match the pair, or a field cannot be stored.
@@ -52,6 +52,8 @@ class Decisions:
             at = self._db.clock(connection, now)
             ensure_annotators(connection, self._db, [new.annotator], at)
             pair = lock_pairs(connection, [new.pair])[new.pair]
+            if pair["expected"] is not None:
+                raise ConflictError(f"the answer about pair {new.pair} is known; there is nothing to decide")
             [recorded] = DECISIONS.append(self._db, connection, [row_values(new, pair, at)])
             settle(connection, [new.pair])
         return recorded

@@ -19,7 +19,7 @@ from steelyard.pairs import Answer
 from steelyard.store.chain import encode, genesis, link
 from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
 from steelyard.store.logfile import verify_log
-from steelyard.store.records import NewPair, new_id
+from steelyard.store.records import NewKnown, NewPair, new_id
 from steelyard.store.store import Store
 
 _repeats = count(100)
@@ -192,6 +192,12 @@ def test_the_chain_vouches_for_the_role_and_leaves_other_rows_as_they_were(
         "\n".join([*lines[:3], json.dumps({**decision, "role": 1}), *lines[4:]]), encoding="utf-8"
     )
     assert verify_log(file).problems[0] == "line 4 is no row of a log"
+
+
+def test_there_is_nothing_to_decide_where_the_answer_is_known(store: Store, say: Any) -> None:
+    [pair] = store.known.add_all([NewKnown(0, 1, "gold")])
+    with pytest.raises(ConflictError, match="is known; there is nothing to decide"):
+        store.decisions.add(say.on(store, pair, "lead"))
 
 
 def test_an_acknowledged_decision_survives_a_kill(store: Store, disputed: int, say: Any) -> None:

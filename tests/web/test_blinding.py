@@ -89,6 +89,7 @@ class Walk:
         for part, value in {
             "/images/{id}": self.pairs[0]["left"],
             "/comparisons/{id}": self.answered,
+            "/decisions/{id}": self.answered,
             "/grades/{id}/undo": self.graded[1],
             "/grades/{id}": self.graded[0],
             "/tokens/{id}": self.token,
@@ -121,6 +122,8 @@ LEADS = [
     ("POST", "/place"),
     ("PATCH", "/study"),
     ("POST", "/backup"),
+    ("POST", "/decisions"),
+    ("POST", "/decisions/{id}/undo"),
 ]
 ENDING = {("POST", "/annotators/{name}/password"): "ko", ("DELETE", "/session"): "ke"}
 
