@@ -8,7 +8,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
 from steelyard.store.columns import LAST, answer_arrays, lesson_arrays
@@ -20,7 +19,7 @@ from steelyard.store.counting import (
     given_since,
 )
 from steelyard.store.database import Database
-from steelyard.store.errors import NotHandedOutError, StoreError, UnknownRecordError
+from steelyard.store.errors import NotHandedOutError, UnknownRecordError
 from steelyard.store.importing import ForeignAnswer, Imported, import_answers
 from steelyard.store.leases import end_leases, give_back
 from steelyard.store.leaving import Leaving, excluded_among
@@ -28,9 +27,10 @@ from steelyard.store.locks import lock_pairs
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import settle
 from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison, NewComparison, Recorded
+from steelyard.store.rows import DESCRIBED, checked, described, row_values, said_values
 from steelyard.store.schema import ANSWER, WITHDRAWN, comparisons, images, pair_leases, pairs
 
-__all__ = ["DESCRIBED", "Answers", "checked", "described", "row_values"]
+__all__ = ["Answers"]
 
 
 class Answers:
@@ -108,7 +108,7 @@ class Answers:
                 return []
         with self._db.calling() as connection:
             at = self._db.clock(connection, now)
-            given = [_said(answer, at) for answer in new]
+            given = [said_values(answer, at) for answer in new]
             said = [name for name in given[0] if name != "question"] if given else []
             columns = {f"{name}s": [row[name] for row in given] for name in said}
             last = connection.execute(_ANSWER, {**columns, "at": at}).scalar_one() if given else None
@@ -301,59 +301,6 @@ class Answers:
             return count_by_annotator(connection, gold=gold)
 
 
-def checked(answer: NewComparison) -> None:
-    """Refuse an answer that cannot be stored.
-
-    Raises:
-        StoreError: what it is.
-    """
-    said: object = answer.answer
-    if not isinstance(said, Answer):
-        words = ", ".join(repr(a.value) for a in Answer)
-        raise StoreError(f"an answer is an Answer ({words}), not {said!r}")
-    fields.name(answer.annotator)
-    fields.client_id(answer.id)
-    fields.question(answer.question)
-    if answer.supersedes is not None:
-        fields.client_id(answer.supersedes)
-    if not {*answer.exclude} <= {answer.left, answer.right}:
-        raise StoreError("only images of the pair itself can be excluded with an answer")
-
-
-def row_values(answer: NewComparison, pair: Any, at: float) -> dict[str, Any]:
-    """A row of the log but for its number and hash; `pair` as it was locked."""
-    if {answer.left, answer.right} != {pair["first"], pair["second"]}:
-        raise StoreError(
-            f"pair {answer.pair} is of the images it was handed out with, not of those that were sent as left and right"
-        )
-    flipped = answer.left == pair["second"]
-    return {
-        **_said(answer, at),
-        "left_row": pair["second_row" if flipped else "first_row"],
-        "right_row": pair["first_row" if flipped else "second_row"],
-        "received_at": at,
-        "supersedes": answer.supersedes,
-    }
-
-
-def _said(answer: NewComparison, at: float) -> dict[str, Any]:
-    """The fields of a row that the sender decides."""
-    answered_at = fields.time(answer.answered_at, "answered_at")
-    return {
-        "id": answer.id,
-        "pair": answer.pair,
-        "annotator": answer.annotator,
-        "answer": answer.answer.value,
-        "left": answer.left,
-        "right": answer.right,
-        "shown_at": fields.time(answer.shown_at, "shown_at"),
-        "answered_at": at if answered_at is None else answered_at,
-        "note": fields.text(answer.note, "a note"),
-        "source": fields.source(answer.source),
-        "question": answer.question,
-    }
-
-
 def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> None:
     handed: set[tuple[int, str]] = set()
     for chunk in fields.chunks(sorted({answer.pair for answer in new})):
@@ -366,30 +313,6 @@ def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> N
                 f"pair {answer.pair} was not handed to {answer.annotator!r}; ask for pairs and answer those"
             )
 
-
-def described(row: sa.RowMapping) -> Comparison:
-    """A row that `DESCRIBED` gave."""
-    answer = None if row["answer"] == WITHDRAWN else Answer(row["answer"])
-    return Comparison(**{**row, "answer": answer})
-
-
-_left, _right, _later = (
-    images.alias("left_image"),
-    images.alias("right_image"),
-    comparisons.alias("later_row"),
-)
-DESCRIBED = (
-    sa.select(
-        *(column for column in comparisons.c if column.name not in ("left_row", "right_row")),
-        _left.c.id.label("left"),
-        _right.c.id.label("right"),
-        _later.c.id.label("superseded_by"),
-    )
-    .join(_left, _left.c.row == comparisons.c.left_row)
-    .join(_right, _right.c.row == comparisons.c.right_row)
-    .outerjoin(_later, _later.c.supersedes == comparisons.c.id)
-)
-"""Rows of the log with the ids of their images and what superseded them."""
 
 _HANDED_OUT = sa.select(pair_leases.c.pair, pair_leases.c.annotator).where(
     pair_leases.c.pair.in_(sa.bindparam("ids", expanding=True))

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
-from steelyard.store.answers import DESCRIBED, checked, described, row_values
 from steelyard.store.database import Database
 from steelyard.store.errors import ConflictError, UnknownRecordError
 from steelyard.store.locks import lock_pairs
 from steelyard.store.log import DECISIONS
 from steelyard.store.pairs import settle
 from steelyard.store.records import Comparison, NewComparison, Recorded
+from steelyard.store.rows import DESCRIBED, checked, described, row_values
 from steelyard.store.schema import DECISION, WITHDRAWN, comparisons
 
 __all__ = ["Decisions"]

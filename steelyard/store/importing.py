@@ -165,8 +165,8 @@ def _import(
         for role, run in groupby(rows, key=lambda row: row[0]):  # in the order of the file
             log = COMPARISONS if role == ANSWER else DECISIONS
             log.append(database, connection, [row for _, row in run])
-        given = zip(part, places, strict=True)
-        answered = [(pair, a.annotator) for a, pair in given if a.role == ANSWER and not a.question]
+        sent = zip(part, places, strict=True)
+        answered = [(pair, a.annotator) for a, pair in sent if a.role == ANSWER and not a.question]
         end_leases(connection, answered, at)
         settle(connection, places)
     database.filled(connection, comparisons, len(new))

@@ -174,7 +174,7 @@ def test_the_chain_vouches_for_the_role_and_leaves_other_rows_as_they_were(
     rows = list(store.audit.rows("comparisons"))
     assert [row.get("role") for row in rows] == [None, None, "decision"]
     last = rows[2]
-    plain = encode("comparisons", [*(last[name] for name in list(last)[:15]), "answer"])
+    plain = encode("comparisons", [*(last[name] for name in list(last)[:15]), "", "answer"])
     word = b"t\x00\x00\x00\x04role" + b"t\x00\x00\x00\x08decision"
     assert last["hash"] == hashlib.sha256(rows[1]["hash"].encode() + plain + word).hexdigest()
     # A row with the usual role is what it was before there were roles.
