@@ -2,7 +2,7 @@
 
     python benchmarks/first_hour.py [--images 120] [--side 640] [--busy 1] [--seconds 1.5]
 
-Draws images, lets `--busy` other processes keep a core busy each, runs `steelyard init` and `steelyard serve` as a person would,
+Draws images (not counted), lets `--busy` other processes keep a core busy each, runs `steelyard init` and `steelyard serve` as a person would,
 opens the printed link in Chromium, and answers by how red the pictures are, a moment for each pair. Everything is counted from the
 start of `init`. Prints the seconds to the first pair on the screen, to the first one that was chosen (not drawn at random), to
 the twentieth answer, to the first model and to the scores in a file, and how many pairs were answered at random before.
@@ -27,6 +27,7 @@ from typing import Any
 from steelyard.study import Study
 
 WAIT_SECONDS = 120
+DRAWN, LARGEST = 100, 256  # pictures, pixels
 ENOUGH = 20  # answers; the first model is made from so many
 REDNESS = """() => [...document.querySelectorAll('.stage img.now')].map((image) => {
   const canvas = new OffscreenCanvas(16, 16), pen = canvas.getContext('2d');
@@ -43,16 +44,24 @@ COMMAND = [sys.executable, "-m", "steelyard.cli"]
 
 
 def draw_images(folder: Path, n: int, side: int, seed: int = 3) -> None:
-    """JPEGs of drawn mucosa."""
+    """JPEGs of drawn mucosa, no two alike: drawing takes a while, so a hundred are drawn and the others are made of them."""
+    import numpy as np
     from PIL import Image
 
     from steelyard.images.synthetic import draw
 
     folder.mkdir(parents=True)
-    for start in range(0, n, 200):  # all at once would not fit in memory
-        part = draw(min(200, n - start), size=side, seed=seed + start, workers=1)
-        for k, picture in enumerate(part.images):
-            Image.fromarray(picture).save(folder / f"image-{start + k:05d}.jpg", quality=92)
+    rng = np.random.default_rng(seed)
+    drawn = draw(min(n, DRAWN), size=min(side, LARGEST), seed=seed, workers=1).images
+    for k in range(n):
+        picture = drawn[k % len(drawn)].astype(np.float32)
+        if k >= len(drawn):  # seen from elsewhere, in another light
+            picture = np.roll(picture, rng.integers(-side // 8, side // 8 + 1, 2), axis=(0, 1))
+            picture = picture[:: rng.choice([-1, 1]), :: rng.choice([-1, 1])] * rng.uniform(0.8, 1.1, 3)
+        image = Image.fromarray(picture.clip(0, 255).astype(np.uint8)).resize((side, side))
+        grain = np.asarray(image) + rng.normal(0, 3, (side, side, 1))  # every camera has some
+        image = Image.fromarray(grain.clip(0, 255).astype(np.uint8))
+        image.save(folder / f"image-{k:05d}.jpg", quality=92)
 
 
 @contextmanager

@@ -191,7 +191,7 @@ def run_demo(
     images: int = 300,
     size: int = 96,
     seed: int = 0,
-    runs: int = 10,
+    runs: int = 20,
     progress: Progress | None = None,
 ) -> DemoResult:
     """Run the loop on drawn images and compare asking well with asking at random.

@@ -69,32 +69,24 @@ def test_a_study_from_a_folder_of_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_paper_s_three_steps_on_drawn_images(tmp_path: Path) -> None:
-    write(tmp_path / "images", draw(60, size=64, seed=3))
-    lines = block("steps")
-    lines[0] = "steelyard init uc --images images --labels images/labels.csv"
-    lines = [line.replace("-n 170", "-n 12").replace("-n 43", "-n 3") for line in lines]
-    run(lines, tmp_path)
-    assert len(pd.read_csv(tmp_path / "grades.csv")) == 60
-
-
-@pytest.mark.slow
-@pytest.mark.realdata
-def test_the_paper_s_three_steps_on_hyperkvasir(tmp_path: Path) -> None:
-    """Every eighth image: all of them take two minutes of feature extraction on two cores."""
-    source = DATA / "hyperkvasir_uc"
-    for k, path in enumerate(sorted(source.glob("*/*.jpg"))):
-        if k % 8 == 0:
-            target = tmp_path / "hyperkvasir_uc" / path.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-    lines = [line.replace("-n 170", "-n 60").replace("-n 43", "-n 20") for line in block("steps")]
+def test_the_paper_s_three_steps(tmp_path: Path) -> None:
+    """On every sixteenth image of HyperKvasir, or on drawn ones where it is not there: on all they take minutes."""
+    lines = [line.replace("-n 170", "-n 40").replace("-n 43", "-n 12") for line in block("steps")]
+    source, own = DATA / "hyperkvasir_uc", tmp_path / "hyperkvasir_uc"
+    if not source.is_dir():
+        write(own, draw(54, size=64, seed=3))
+        lines[0] = "steelyard init uc --images hyperkvasir_uc --labels hyperkvasir_uc/labels.csv"
+    for path in sorted(source.glob("*/*.jpg"))[::16]:
+        target = own / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     outputs = run(lines, tmp_path, data=tmp_path)
-    assert "107 images in 6 grades" in outputs[0]
+    assert "54 images in" in outputs[0]
     table = pd.read_csv(tmp_path / "grades.csv", dtype=str)
-    assert len(table) == 107
-    assert set(table["grade"]) <= {"0-1", "1", "1-2", "2", "2-3", "3"}
-    assert (table["grade"] == table["known"]).mean() > 0.4, "well above the sixth that guessing gives"
+    assert len(table) == 54
+    if source.is_dir():
+        assert set(table["grade"]) <= {"0-1", "1", "1-2", "2", "2-3", "3"}
+        assert (table["grade"] == table["known"]).mean() > 0.3, "well above the sixth that guessing gives"
 
 
 def test_the_python_example_is_valid() -> None:

@@ -82,7 +82,9 @@ def test_nothing_breaks_and_nothing_deviates(
 ) -> None:
     """No 5xx, no undocumented status, type or shape, and no error in the log."""
     teach(study, 25)
-    assert fuzz(local, tokens(local), 12) >= 30
+    # The routes are the same on both databases; on the second one only what they ask of it is new.
+    examples = 12 if study.store.url.startswith("sqlite") else 4
+    assert fuzz(local, tokens(local), examples) >= 30
     assert told(caplog) == []
 
 
@@ -99,7 +101,7 @@ def test_nothing_breaks_for_a_lead_an_annotator_or_nobody(
     study = make_study()
     teach(study, 25)
     client = enter(serve(study, {"ada": "admin", "lea": "lead", "mo": "annotator"}), name)
-    fuzz(client, tokens(client) if name else "", 6)
+    fuzz(client, tokens(client) if name else "", 5)
     assert told(caplog) == []
 
 
