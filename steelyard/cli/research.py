@@ -38,7 +38,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Draw images, let a virtual annotator answer, show that asking well beats asking at random, open the page."""
+    """Draw images, let a virtual annotator answer, compare asking well with asking at random, open the page."""
     import tempfile
 
     # Pictures and fits of the demo are small: threads would spend more time on each other than on them.
