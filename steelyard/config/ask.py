@@ -44,6 +44,8 @@ class AskConfig(Section):
         random_share: share of pairs drawn at random and held back to estimate accuracy.
         repeat_share: share of pairs asked again, so that agreement can be measured.
         raters: different people asked about each pair.
+        reading: `plain` asks as many people as `raters` says; `two_plus_one` asks two, and where they differ a lead decides
+            (page *Adjudicate*); `two_plus_annotator` asks two, where they differ a third, and a lead where all three do.
         reselect: may images that were already compared be chosen again (the paper: yes).
         noise: how much chance goes into the choice (Gumbel noise, as in PowerBALD); 0 takes the best.
         lease_seconds: seconds that a handed-out pair waits for its answer before somebody else may get it.
@@ -61,6 +63,7 @@ class AskConfig(Section):
     random_share: Share = 0.1
     repeat_share: Share = 0.0
     raters: AtLeastOne = 1
+    reading: Literal["plain", "two_plus_one", "two_plus_annotator"] = "plain"
     reselect: bool = True
     noise: Annotated[float, Field(ge=0), Expect("0 or more")] = 0.0
     lease_seconds: AtLeastOne = 900
@@ -109,6 +112,11 @@ class AskConfig(Section):
         """Why these values cannot stand together; empty where they can."""
         if self.random_share + self.repeat_share > 1:
             return "'ask.random_share' and 'ask.repeat_share' add up to more than 1; lower one of them"
+        if self.reading != "plain" and self.raters != 2:
+            return (
+                f"'ask.reading' is {self.reading!r}, which asks two people about each pair, but 'ask.raters' is {self.raters}; "
+                'set raters = 2, or reading = "plain" to ask everybody alike'
+            )
         return ""
 
 

@@ -34,10 +34,15 @@ __all__ = ["Answers"]
 
 
 class Answers:
-    """The log of answers."""
+    """The log of answers.
+
+    Attributes:
+        third_reader: whether a third person is asked about a pair for two on which the two differ.
+    """
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.third_reader = False
         self._count = Count(database)
 
     def add(self, new: NewComparison, *, require_lease: bool = False, now: float | None = None) -> Recorded:
@@ -66,7 +71,8 @@ class Answers:
         """Write many answers in one transaction, all or none; arguments and errors as in `add`."""
         for answer in new:
             checked(answer)
-        if require_lease and not self._db.sqlite and (done := self._add_ordinary(new, now)):
+        plain = require_lease and not self._db.sqlite and not self.third_reader
+        if plain and (done := self._add_ordinary(new, now)):
             return done
         with self._db.writing() as connection:
             at = self._db.clock(connection, now)
@@ -87,7 +93,7 @@ class Answers:
             written = [answer for answer, record in zip(new, recorded, strict=True) if record.created]
             # Whoever answers a further question first holds the pair until the main one is answered.
             end_leases(connection, [(a.pair, a.annotator) for a in written if not a.question], at)
-            settle(connection, [answer.pair for answer in written])
+            settle(connection, [answer.pair for answer in written], third_reader=self.third_reader)
             for answer in written:
                 leaving.take_out(self._db, answer.exclude, answer.annotator, answer.note, at, answer.id)
                 if answer.supersedes is not None:  # what it replaces no longer takes anything out
@@ -179,7 +185,7 @@ class Answers:
                 ]:  # a pair is held for the main question alone; further ones may be answered at any time
                     until = at + lease_seconds
                     give_back(self._db, connection, annotator, undone["pair"], undone["left_row"], at, until)
-                settle(connection, [undone["pair"]])
+                settle(connection, [undone["pair"]], third_reader=self.third_reader)
                 leaving.take_back(self._db, leaving.ids, comparison_id, annotator, at)
         return recorded
 
@@ -207,7 +213,7 @@ class Answers:
             UnknownRecordError: a row is no image of this study.
             StoreError: a field cannot be stored.
         """
-        return import_answers(self._db, new, actor, detail or {}, now)
+        return import_answers(self._db, new, actor, detail or {}, now, third_reader=self.third_reader)
 
     def log(
         self, after: int = 0, limit: int | None = None, *, annotator: str | None = None

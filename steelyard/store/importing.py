@@ -117,6 +117,8 @@ def import_answers(
     actor: str,
     detail: Mapping[str, Any],
     now: float | None,
+    *,
+    third_reader: bool = False,
 ) -> Imported:
     """See `Answers.import_all`."""
     fields.name(actor, "an actor")
@@ -125,7 +127,8 @@ def import_answers(
     for _ in range(_ATTEMPTS):
         try:
             with database.writing() as connection:
-                return _import(database, connection, new, actor, detail, database.clock(connection, now))
+                at = database.clock(connection, now)
+                return _import(database, connection, new, actor, detail, at, third_reader)
         except _Moved:
             continue
     raise BusyError("others kept putting up the same pairs; nothing was imported, try again")
@@ -138,6 +141,7 @@ def _import(
     actor: str,
     detail: Mapping[str, Any],
     at: float,
+    third_reader: bool,
 ) -> Imported:
     # Locks in the order annotator → image → pair → log. The log's is the last and keeps everything as it is: what
     # is looked up after it holds until the commit.
@@ -168,7 +172,7 @@ def _import(
         sent = zip(part, places, strict=True)
         answered = [(pair, a.annotator) for a, pair in sent if a.role == ANSWER and not a.question]
         end_leases(connection, answered, at)
-        settle(connection, places)
+        settle(connection, places, third_reader=third_reader)
     database.filled(connection, comparisons, len(new))
     done = Imported(len(new), len(given) - len(new))
     append_audit(database, connection, at, actor, "imported", {**detail, **done.to_dict()})

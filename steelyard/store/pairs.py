@@ -207,12 +207,19 @@ def put_pairs(database: Database, connection: Connection, new: Sequence[NewPair]
     return [known[_key(value)] for value in values]
 
 
-def settle(connection: Connection, ids: Sequence[int]) -> None:
+def settle(connection: Connection, ids: Sequence[int], *, third_reader: bool = False) -> None:
     """Work out `answers` and `open` of pairs from the log and from what is excluded; their locks are held.
 
     A pair that a lead has decided about is asked no more.
+
+    Args:
+        connection: of the transaction.
+        ids: of the pairs.
+        third_reader: ask a third person about those for two people on which the two differ, and no longer where they agree.
     """
     for chunk in fields.chunks(sorted(set(ids))):
+        if third_reader:
+            connection.execute(_THIRD, {"ids": chunk})
         connection.execute(_SETTLE, {"ids": chunk})
 
 
@@ -314,6 +321,23 @@ _GONE = (
     .order_by(pairs.c.id)
 )
 
+# What was said, about (first, second): sides differ from one person to the next.
+_said = sa.case(
+    (comparisons.c.answer.in_(["equal", "cannot judge"]), comparisons.c.answer),
+    ((comparisons.c.left_row == pairs.c.first_row) == (comparisons.c.answer == "left"), "first"),
+    else_="second",
+)
+_DIFFER = (
+    sa.select(sa.func.count(sa.distinct(_said)) > 1)
+    .where(comparisons.c.pair == pairs.c.id, comparisons.c.question == "", COMPARISONS.counts)
+    .correlate(pairs)
+    .scalar_subquery()
+)
+_THIRD = (
+    sa.update(pairs)
+    .where(pairs.c.id.in_(_among), pairs.c.raters.in_([2, 3]), pairs.c.expected.is_(None))
+    .values(raters=sa.case((_DIFFER, 3), else_=2))
+)
 _SETTLE = (
     sa.update(pairs)
     .where(pairs.c.id.in_(_among))

@@ -111,7 +111,7 @@ class Conflict:
 def find_conflicts(study: Study) -> list[Conflict]:
     """Every pair in conflict, the worst first; those that are decided stay in the list, with their decision.
 
-    Decided pairs on which everybody agrees by now come last. Pairs of images that are excluded, or that could not be read,
+    Which ones wait for a lead follows from `[ask] reading`. Decided pairs on which everybody agrees by now come last. Pairs of images that are excluded, or that could not be read,
     are left out.
     """
     study.follow()
@@ -120,7 +120,11 @@ def find_conflicts(study: Study) -> list[Conflict]:
     unique, place = np.unique(answers.pairs, axis=0, return_inverse=True)
     place = place.reshape(-1)
     outcomes = predicted_outcomes(study, unique)
-    chance = None if outcomes is None else _of_answers(outcomes[place], answers.labels)
+    reading = study.config.ask.reading
+    # Where two readers agree, a two-plus-one reading is closed, whatever a model thinks.
+    chance = None
+    if outcomes is not None and reading == "plain":
+        chance = _of_answers(outcomes[place], answers.labels)
     found = rank_conflicts(answers.pairs, answers.labels, answers.annotator, chance)
     order = np.argsort(place, kind="stable")
     ends = np.cumsum(np.bincount(place, minlength=len(unique)))
@@ -142,6 +146,11 @@ def find_conflicts(study: Study) -> list[Conflict]:
         conflict(int(k), float(people), float(model))
         for k, people, model in zip(places, found.people, found.model, strict=True)
     ]
+    if reading == "two_plus_annotator":  # a lead comes after the third
+        waiting = {pair.id for pair in study.store.pairs.all(open=True)}
+        ranked = [
+            one for one in ranked if one.decision is not None or (one.pair not in waiting and _split(one))
+        ]
     decided = np.unique(place[np.isin(answers.pair, list(decisions))])
     return ranked + [conflict(int(k), 0.0, 0.0) for k in np.setdiff1d(decided, places)]
 
@@ -185,6 +194,11 @@ def predicted_outcomes(study: Study, pairs: Pairs) -> Floats | None:
 def first_on_the_left(study: Study, pair: int) -> bool:
     """Whether the first image of a pair is shown on the left to whoever decides: drawn anew, the same each time."""
     return bool(study.chance.rng(Purpose.ADJUDICATION, pair).integers(2))
+
+
+def _split(conflict: Conflict) -> bool:
+    """Whether no two people say the same."""
+    return max(conflict.counts().values()) < 2
 
 
 def _of_answers(outcomes: Floats, labels: Floats) -> Floats:

@@ -59,6 +59,7 @@ class Study:
         self, folder: Path, config: StudyConfig, catalog: Catalog, store: Store, watch: CatalogWatch | None = None
     ) -> None:  # fmt: skip
         self.folder, self.config, self.catalog, self.store = folder, config, catalog, store
+        store.answers.third_reader = config.ask.reading == "two_plus_annotator"
         self._watch = watch or CatalogWatch(folder)
         self._belief = Belief(self)
         self.questions = Questions(self, self._belief)

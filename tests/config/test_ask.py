@@ -87,3 +87,15 @@ def test_presets_ask_as_the_paper_did() -> None:
 
 def test_every_strategy_of_ours_is_said_in_words() -> None:
     assert set(IN_WORDS) == set(BUILT_IN)
+
+
+@pytest.mark.parametrize("reading", ["two_plus_one", "two_plus_annotator"])
+def test_two_plus_one_asks_two_people(reading: str) -> None:
+    assert AskConfig(reading=reading, raters=2).planned(100) == 100
+    for raters in (1, 3):
+        with pytest.raises(
+            ConfigError, match=rf"'ask.reading' is '{reading}'.*'ask.raters' is {raters}; set raters = 2"
+        ):
+            StudyConfig.from_dict({"ask": {"reading": reading, "raters": raters}})
+    with pytest.raises(ConfigError, match=r"ask\.reading"):
+        AskConfig(reading="three")

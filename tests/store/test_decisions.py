@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,70 @@ def test_a_study_of_before_there_were_decisions_gets_them(empty_url: str, say: A
         assert store.answers.lessons().labels.tolist() == [0.0]
         assert store.answers.arrays().labels.tolist() == [1.0]
         assert store.check() == []
+
+
+@pytest.mark.parametrize("lease", [False, True])
+def test_a_third_person_is_asked_where_two_differ(store: Store, say: Any, lease: bool) -> None:
+    rng = np.random.default_rng(0)
+    store.answers.third_reader = True
+    same, other, alone = store.pairs.add_all(
+        [NewPair(0, 1, raters=2), NewPair(2, 3, raters=2), NewPair(4, 5)]
+    )
+
+    def tell(pair: int, who: str, answer: Answer, flipped: bool = False, **more: Any) -> None:
+        said = say.on(store, pair, who, answer, **more)
+        if flipped:
+            said = replace(said, left=said.right, right=said.left, answer=answer.mirrored())
+        if lease:
+            store.pairs.lease(who, 5, seconds=60, rng=rng)
+        store.answers.add(said, require_lease=lease)
+
+    tell(same, "a", Answer.LEFT)
+    tell(same, "b", Answer.LEFT, flipped=True)  # the same image, on the other side
+    tell(other, "a", Answer.LEFT, id="a")
+    tell(other, "b", Answer.RIGHT, id="b")
+    tell(alone, "a", Answer.LEFT)
+    assert [store.pairs.get(id).open for id in (same, other, alone)] == [False, True, False]
+    assert [one.pair for one in store.pairs.lease("c", 5, seconds=60, rng=rng)] == [other]
+    assert store.pairs.lease("d", 5, seconds=60, rng=rng) == []  # one third is enough
+    store.answers.undo("b", "b", id="u")
+    assert store.pairs.get(other).raters == 2
+    tell(other, "b", Answer.CANNOT_JUDGE, id="b2")
+    assert store.pairs.get(other).open  # whether it can be judged is a question, too
+    tell(other, "c", Answer.LEFT, id="c")
+    assert not store.pairs.get(other).open
+    tell(other, "b", Answer.LEFT, id="b3", supersedes="b2")
+    assert (store.pairs.get(other).raters, store.pairs.get(other).open) == (2, False)
+
+
+def test_a_decision_ends_the_search_for_a_third(store: Store, say: Any) -> None:
+    store.answers.third_reader = True
+    [pair] = store.pairs.add_all([NewPair(0, 1, raters=2)])
+    store.answers.add(say.on(store, pair, "a", Answer.LEFT))
+    store.answers.add(say.on(store, pair, "b", Answer.RIGHT))
+    store.decisions.add(say.on(store, pair, "lead", Answer.LEFT, id="d"))
+    assert not store.pairs.get(pair).open
+    store.decisions.undo("d", "lead", id="u")
+    assert store.pairs.get(pair).open
+
+
+def test_each_question_is_decided_by_itself(store: Store, say: Any) -> None:
+    [pair] = store.pairs.add_all([NewPair(0, 1, raters=3)])
+    for question in ("", "bleeding"):
+        store.answers.add(say.on(store, pair, "a", Answer.LEFT, question=question))
+    store.decisions.add(say.on(store, pair, "lead", Answer.RIGHT, id="d", question="bleeding"))
+    assert store.answers.lessons().labels.tolist() == [1.0]
+    assert store.answers.lessons(question="bleeding").labels.tolist() == [0.0]
+    assert store.pairs.get(pair).open  # what it was put up for is not decided
+    store.decisions.add(say.on(store, pair, "lead", Answer.EQUAL, id="e"))
+    assert store.answers.lessons().labels.tolist() == [0.5]
+    assert (
+        [d.id for d in store.decisions.all()],
+        [d.id for d in store.decisions.all(question="bleeding")],
+    ) == (["e"], ["d"])
+    store.decisions.undo("d", "lead", id="u")
+    assert store.answers.lessons(question="bleeding").labels.tolist() == [1.0]
+    assert store.answers.count("lead") == 0
 
 
 steps = st.lists(

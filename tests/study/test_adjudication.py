@@ -247,3 +247,44 @@ def test_a_refit_counts_decisions_as_news(disputed: tuple[Study, int]) -> None:
     assert model is not None
     study.store.decisions.add(say(study, pair, "lead", Answer.LEFT, id=new_id()))
     assert study.store.answers.last_seq() == model.comparisons_seq + 1
+
+
+@pytest.mark.parametrize("reading", ["two_plus_one", "two_plus_annotator"])
+def test_two_plus_one_reading(make_study: MakeStudy, reading: str) -> None:
+    """Two answer each pair; where they differ a third person is asked, or a lead decides."""
+    study = make_study(ask={**ASK, "reading": reading, "raters": 2})
+    for who, said in (("ann", "left"), ("bo", "right")):
+        for pair in study.ask(3, annotator=who):
+            first = pair.left == study.store.pairs.get(pair.id or 0).first
+            # Both agree about the first pair, whatever their sides; they differ about the others.
+            agreed = Answer.LEFT if first else Answer.RIGHT
+            answer = agreed if pair.id == 1 else Answer(said) if first else Answer(said).mirrored()
+            study.tell(pair, answer, annotator=who)
+    waiting = {one.pair for one in find_conflicts(study)}
+    third = {pair.id for pair in study.lease(5, "cy")}
+    if reading == "two_plus_one":
+        assert (waiting, third) == ({2, 3}, set())
+        study.store.decisions.add(say(study, 2, "lead", Answer.LEFT))
+        assert [one.pair for one in find_conflicts(study) if one.decision is None] == [3]
+        return
+    assert (waiting, third) == (set(), {2, 3})
+    study.store.answers.add(say(study, 2, "cy", Answer.LEFT))  # two to one
+    study.store.answers.add(say(study, 3, "cy", Answer.EQUAL))  # no two agree
+    assert study.lease(5, "di") == []
+    assert [one.pair for one in find_conflicts(study)] == [3]
+    with Study.open(study.folder) as again:  # whoever opens it asks a third, too
+        assert again.store.answers.third_reader
+
+
+def test_a_model_does_not_question_what_two_readers_agree_on(make_study: MakeStudy) -> None:
+    study = make_study(ask={**ASK, "reading": "two_plus_one", "raters": 2})
+    for who in ("ann", "bo"):
+        rows = np.load(study.folder.parent / "x.npy")[:, 0]
+        for k, pair in enumerate(study.ask(40, annotator=who)):
+            left, right = study.catalog.index_of(pair.left), study.catalog.index_of(pair.right)
+            true = rows[left] > rows[right]
+            study.tell(pair, "left" if true != (k < 3) else "right", annotator=who)
+    study.fit()
+    assert find_conflicts(study) == []
+    study.config = study.config.with_changes(ask={"reading": "plain"})
+    assert all(one.people == 0 < one.model for one in find_conflicts(study))

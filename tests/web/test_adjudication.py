@@ -13,7 +13,7 @@ from steelyard.study import Study
 from tests.web.actors import Client, Enter, MakeStudy, Serve, Server, Teach
 from tests.web.blinded import new
 
-PEOPLE = {"ada": "admin", "leandra": "lead", "katarina": "annotator", "moritz": "annotator"}
+PEOPLE = {"ingrid": "admin", "leandra": "lead", "katarina": "annotator", "moritz": "annotator"}
 ASK = {"raters": 2, "start": "random", "budget": "400%"}
 
 
@@ -86,7 +86,7 @@ def test_what_was_said_is_about_the_sides_that_are_shown(
     disputed: tuple[Server, list[int]], enter: Enter
 ) -> None:
     server, pairs = disputed
-    lead = enter(server, "ada")
+    lead = enter(server, "ingrid")
     turned = set()
     for one in listed(lead)["conflicts"]:
         stored = server.study.store.pairs.get(one["pair"])
@@ -102,7 +102,7 @@ def test_what_was_said_is_about_the_sides_that_are_shown(
 
 def test_a_decision_is_taken_back_by_any_lead(disputed: tuple[Server, list[int]], enter: Enter) -> None:
     server, _ = disputed
-    lead, other = enter(server, "leandra"), enter(server, "ada")
+    lead, other = enter(server, "leandra"), enter(server, "ingrid")
     conflict = listed(lead)["conflicts"][0]
     body = decision(conflict)
     lead.post("/api/v1/decisions", json=body)
@@ -238,3 +238,14 @@ def test_nonsense_is_named(disputed: tuple[Server, list[int]], enter: Enter) -> 
         reply = lead.post("/api/v1/decisions", json=decision(conflict) | wrong)
         assert reply.status_code == status, (wrong, reply.text)
     assert server.study.store.decisions.all() == []
+
+
+def test_raters_stay_two_where_the_reading_is_two_plus_one(
+    make_study: MakeStudy, serve: Serve, enter: Enter
+) -> None:
+    study = make_study(ask={**ASK, "reading": "two_plus_one"})
+    admin = enter(serve(study, PEOPLE), "ingrid")
+    reply = admin.patch("/api/v1/study", json={"raters": 3})
+    assert reply.status_code == 422, reply.text
+    assert "set raters = 2" in reply.json()["detail"]
+    assert study.config.ask.raters == 2
