@@ -35,7 +35,8 @@ from steelyard.acquire import choose
 from steelyard.annotators import make_annotator
 from steelyard.images.synthetic import draw
 from steelyard.pairs import PairSet
-from steelyard.ranker.convex import ConvexHead, _Problem
+from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.convex_objective import ConvexObjective
 from steelyard.ranker.features import extract
 from steelyard.ranker.likelihood import curvature, slope
 from steelyard.ranker.reduction import Reduction
@@ -94,13 +95,13 @@ def asked(data: Data, fold: int, kind: str, choice: str, seed: int) -> tuple[np.
 # ---------------------------------------------------------------------- the rules
 
 
-def problem_of(z: np.ndarray, answers: np.ndarray) -> _Problem:
+def problem_of(z: np.ndarray, answers: np.ndarray) -> ConvexObjective:
     """The objective of a fit with ties as outcomes."""
     none = np.empty((0, z.shape[1]))
-    return _Problem(z, answers, np.ones(len(z)), none, np.empty(0), 1.0, "rao_kupper", z.shape[1])
+    return ConvexObjective(z, answers, np.ones(len(z)), none, np.empty(0), 1.0, "rao_kupper", z.shape[1])
 
 
-def best(problem: _Problem, loss: Callable[[np.ndarray, np.ndarray, float], float]) -> float:
+def best(problem: ConvexObjective, loss: Callable[[np.ndarray, np.ndarray, float], float]) -> float:
     """λ of the lowest loss, which is given the optimum, its Hessian and λ."""
     length, memory = float(np.mean(np.sum(problem.z**2, axis=1))), {"at": problem.start(None)}
 
@@ -114,7 +115,7 @@ def best(problem: _Problem, loss: Callable[[np.ndarray, np.ndarray, float], floa
     )
 
 
-def at_optimum(problem: _Problem, precision: float, *, tau: bool = False) -> Fit:
+def at_optimum(problem: ConvexObjective, precision: float, *, tau: bool = False) -> Fit:
     """Weights and covariance; with τ's uncertainty in it where wanted."""
     at, hessian = problem.climb(problem.start(None), precision, 1e-6)
     d = problem.size
@@ -122,13 +123,13 @@ def at_optimum(problem: _Problem, precision: float, *, tau: bool = False) -> Fit
     return at[:d], covariance, 0.0, Temper(1.0, float(at[-1]))
 
 
-def with_tau(at: np.ndarray, hessian: np.ndarray, precision: float, problem: _Problem) -> float:
+def with_tau(at: np.ndarray, hessian: np.ndarray, precision: float, problem: ConvexObjective) -> float:
     """Minus the log marginal likelihood, τ integrated out."""
     factor = np.log(np.diag(linalg.cholesky(hessian, lower=True))).sum()
     return float(problem.value(at, precision) - problem.size / 2 * np.log(precision) + factor)
 
 
-def pair_left_out(at: np.ndarray, hessian: np.ndarray, precision: float, problem: _Problem) -> float:
+def pair_left_out(at: np.ndarray, hessian: np.ndarray, precision: float, problem: ConvexObjective) -> float:
     """Minus the log likelihood of each answer without itself (no pair is asked twice here)."""
     d, tau = problem.size, float(at[-1])
     mean, covariance = problem.z @ at[:d], np.linalg.inv(hessian[:d, :d])
@@ -139,7 +140,7 @@ def pair_left_out(at: np.ndarray, hessian: np.ndarray, precision: float, problem
     return -float(np.log(np.maximum(chance(p, problem.answers), 1e-12)).sum())
 
 
-def image_effects(problem: _Problem, pairs: np.ndarray, precision: float) -> Fit:
+def image_effects(problem: ConvexObjective, pairs: np.ndarray, precision: float) -> Fit:
     """u_i ~ N(0, r²/λ) for each compared image, r and λ by the marginal likelihood."""
     used, place = np.unique(pairs, return_inverse=True)
     columns, n = np.zeros((len(pairs), len(used))), np.arange(len(pairs))

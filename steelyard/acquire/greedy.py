@@ -24,6 +24,7 @@ from steelyard.errors import AcquireError
 from steelyard.ranker.likelihood import expected_curvature
 
 if TYPE_CHECKING:
+    from steelyard.ranker.judges import Panel
     from steelyard.ranker.posterior import Posterior
 
 __all__ = ["Curvature", "Outlook", "View", "Where", "information", "pick"]
@@ -36,8 +37,15 @@ View = TypeVar("View", bound="Outlook")
 _BLOCK = 16384
 
 
-def information(mean: Floats, variance: Floats, *, tau: float = 0.0, curvature: Curvature = "mean") -> Floats:
-    """How much one answer tells about the difference of two scores: σ̇, or its like for an annotator who may tie.
+def information(
+    mean: Floats,
+    variance: Floats,
+    *,
+    tau: float = 0.0,
+    curvature: Curvature = "mean",
+    panel: Panel | None = None,
+) -> Floats:
+    """How much one answer tells about the difference of two scores: σ̇, or its like for judges who may tie, lapse and differ.
 
     Args:
         mean: expected differences, any shape.
@@ -46,11 +54,13 @@ def information(mean: Floats, variance: Floats, *, tau: float = 0.0, curvature: 
         curvature: `mean` takes it at the expected difference; `expected` averages over the Gaussian difference,
             by the probit approximation E σ(Δ) ≈ σ(κΔ), κ = (1 + πv/8)^−½, so that E σ̇ ≈ κ σ̇(κΔ): a model that is
             not sure of a large difference still learns from it.
+        panel: the judges who are asked; None is an ordinary one.
     """
+    tells = expected_curvature if panel is None else panel.information
     if curvature == "mean":
-        return expected_curvature(mean, tau)
+        return tells(mean, tau)
     scale = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * variance)
-    return np.asarray(scale * expected_curvature(scale * mean, tau))
+    return np.asarray(scale * tells(scale * mean, tau))
 
 
 class Outlook:
@@ -67,14 +77,16 @@ class Outlook:
         if curvature not in ("mean", "expected"):
             raise AcquireError(f"'curvature' is 'mean' or 'expected', not {curvature!r}")
         self.candidates = candidates
-        self.tau = posterior.tau
+        self.tau, self.panel = posterior.tau, posterior.panel
         self.curvature: Curvature = curvature
         self.covariance_D_D = np.array(posterior.covariance_D_D, dtype=np.float64)
         self.mean_m = candidates.differences(candidates.mean_P)
         self.variance_m = self.quadratic(self.covariance_D_D)
         # Picks move no mean, so at the mean the information stays what it is.
         self._at_mean_m = (
-            information(self.mean_m, self.variance_m, tau=self.tau) if curvature == "mean" else None
+            information(self.mean_m, self.variance_m, tau=self.tau, panel=self.panel)
+            if curvature == "mean"
+            else None
         )
         if not np.isfinite(self.variance_m).all():
             raise AcquireError("the posterior covariance is not finite; fit the model again")
@@ -94,7 +106,13 @@ class Outlook:
         """σ̇ of the candidate pairs at some positions."""
         if self._at_mean_m is not None:
             return np.asarray(self._at_mean_m[where])
-        return information(self.mean_m[where], self.variance_m[where], tau=self.tau, curvature=self.curvature)
+        return information(
+            self.mean_m[where],
+            self.variance_m[where],
+            tau=self.tau,
+            curvature=self.curvature,
+            panel=self.panel,
+        )
 
     def difference(self, k: int) -> Floats:
         """z of candidate k, shape (D,)."""

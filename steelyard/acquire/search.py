@@ -86,6 +86,7 @@ class Search:
             design_covariance(posterior, candidates, taken),
             posterior.kind,
             posterior.tau,
+            panel=posterior.panel,
         )
 
 

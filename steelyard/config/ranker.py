@@ -78,6 +78,8 @@ class ConvexConfig(RankerSection):
         kernel: `rbf` adds a Gaussian kernel to the linear features; `none` leaves them alone.
         ties: a tie as an outcome of its own (`rao_kupper`) or as a 0.5 target (`half`, the paper).
         multitask: learn grades as well (P6) where images carry them.
+        judges: learn how each of several annotators answers (reliability, lapses, pull to a side, readiness to tie) and let their
+            answers count accordingly; `false` takes everybody for alike.
         weights: local file of pretrained weights; empty looks in the usual places; `download` may fetch them from the
             internet, which nothing does otherwise; `none` starts from random ones.
         device: `auto`, `cpu`, `cuda`, …, for the backbone.
@@ -94,6 +96,7 @@ class ConvexConfig(RankerSection):
     kernel: Literal["none", "rbf"] = "none"
     ties: Literal["half", "rao_kupper"] = "rao_kupper"
     multitask: bool = False
+    judges: bool = True
     weights: str = ""
     device: str = "auto"
     threads: ZeroOrMore = 0

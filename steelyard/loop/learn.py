@@ -15,6 +15,7 @@ from steelyard.errors import RankerError
 from steelyard.progress import Progress
 
 if TYPE_CHECKING:
+    from steelyard.ranker.judges import Said
     from steelyard.ranker.learner import Learner
     from steelyard.ranker.ranker import Ranker
 
@@ -48,12 +49,14 @@ def fit(
     start: Ranker | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
+    said: Said | None = None,
 ) -> Ranker:
     """Fit on the answers that teach; arguments as for `Learner.fit` and `teaching`."""
     keep = teaching(answers, reserved, learns_reserved=learner.learns_reserved)
     return learner.fit(
-        pairs[keep], answers[keep], grades=grades, start=start, folder=folder, progress=progress
-    )
+        pairs[keep], answers[keep], grades=grades, start=start, folder=folder, progress=progress,
+        said=None if said is None else said[keep],
+    )  # fmt: skip
 
 
 def starting_point(learner: Learner, earlier: Sequence[Callable[[], Ranker]]) -> Ranker | None:

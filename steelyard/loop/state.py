@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from steelyard.arrays import Floats, Pairs
 from steelyard.pairs import PairSet
+from steelyard.ranker.judges import Said
 from steelyard.ranker.posterior import Posterior
 
 __all__ = ["State"]
@@ -62,8 +63,9 @@ class State:
         self.posterior = posterior
         self.round = self.round + 1 if round is None else round
 
-    def observe(self, pairs: Pairs, answers: Floats) -> None:
+    def observe(self, pairs: Pairs, answers: Floats, said: Said | None = None) -> None:
         """Move the belief by answers that came after the model, each by a rank-one update (continuous mode)."""
         assert self.posterior is not None
-        for pair, answer in zip(pairs, answers.tolist(), strict=True):
-            self.posterior = self.posterior.observe(pair, answer)
+        for n, (pair, answer) in enumerate(zip(pairs, answers.tolist(), strict=True)):
+            own = None if said is None else said[np.array([n])]
+            self.posterior = self.posterior.observe(pair, answer, own)

@@ -5,34 +5,31 @@
 with z = φ_i − φ_j and the likelihoods of `likelihood.py`. One optimum, found by Newton's method to rounding error; λ is
 where the marginal likelihood (Laplace's approximation) is highest with every answer for itself; then all answers count s_n
 times the same share, because those about one image are not independent (`temper.py`); the Hessian's inverse is the posterior
-covariance, for free. The same input always gives the same head.
+covariance, for free. The same input always gives the same head. Where it is known who answered, each answer has the likelihood of
+its judge (`judges.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, optimize
+from scipy import linalg
 
 from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.blocks import gather
-from steelyard.ranker.likelihood import check_answers, curvature, loads, log_likelihood, sigmoid, slope
+from steelyard.ranker.convex_objective import ConvexObjective, Ties
+from steelyard.ranker.judges import Judging
+from steelyard.ranker.likelihood import check_answers
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.reduction import Kernel, Reduction
-from steelyard.ranker.temper import Sharing, Temper, design_effect, fit_temper, tau_prior, without_images
+from steelyard.ranker.temper import Sharing, Temper, fit_temper
 
 __all__ = ["ConvexHead", "Ties"]
-
-Ties = Literal["half", "rao_kupper"]
-
-# λ is looked for where the prior deviation of a typical difference, √(mean |z|²/λ), lies between these.
-_SPREADS = (0.05, 50.0)
-_DEFAULT_SPREAD = 1.0  # before the first answer; colitis and retinopathy images settle near it
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,7 @@ class ConvexHead:
         grades: ArrayLike | None = None,
         grade_weight: float = 1.0,
         start: ConvexHead | None = None,
+        judging: Judging | None = None,
     ) -> ConvexHead:
         """Fit on answered pairs.
 
@@ -97,6 +95,7 @@ class ConvexHead:
             grades: absolute labels A, shape (N,), NaN where unknown: learns them as well (P6), each image once.
             grade_weight: weight of the squared errors against the comparisons.
             start: an earlier head of the same reduction to start from; saves time, not needed for the result.
+            judging: what is known of who gave each answer; None takes all for ordinary judges.
 
         Raises:
             RankerError: shapes do not fit, an answer is no answer, or a feature is not finite.
@@ -116,7 +115,7 @@ class ConvexHead:
             dtype=np.float64,
         )
         left, right = position[: 2 * len(index)].reshape(-1, 2).T
-        problem = _Problem(
+        problem = ConvexObjective(
             z=phi[left] - phi[right],
             answers=given,
             share=_check_weights(sample_weight, len(index)),
@@ -125,6 +124,7 @@ class ConvexHead:
             grade_weight=float(grade_weight),
             ties=ties,
             size=reduction.size,
+            judging=judging,
         )
         at = problem.start(start)
         share, sharing = 1.0, Sharing.of(index, reduction.size)
@@ -134,7 +134,10 @@ class ConvexHead:
             problem = replace(problem, share=share * problem.share)
         elif not (np.isfinite(precision) and precision > 0):
             raise RankerError(f"the prior precision is above 0, not {precision}")
-        at, hessian = problem.climb(at, precision, tolerance=1e-9)
+        # With lapses the last digits come slowly, and nobody needs them.
+        at, hessian = problem.climb(at, precision, tolerance=1e-9 if judging is None else 1e-6)
+        if judging is not None:
+            hessian = problem.derivatives(at, precision, lapses=True)[1]
         factor, evidence = problem.evidence(at, hessian, precision)
         inverse = linalg.cho_solve((factor, True), np.eye(len(factor)))
         d = reduction.size
@@ -142,7 +145,8 @@ class ConvexHead:
         tau = float(at[-1]) if ties == "rao_kupper" else 0.0
         bias = float(at[d]) if len(graded) else 0.0
         mean, variance = problem.without_images(at, covariance, sharing)
-        temper = fit_temper(mean, variance, given[sharing.chosen], tau, ties=ties == "rao_kupper")
+        said = problem.heard(mean, variance, sharing.chosen)
+        temper = fit_temper(*said, given[sharing.chosen], tau, ties=ties == "rao_kupper")
         return cls(reduction, at[:d], covariance, float(precision), evidence, tau, bias, share, temper)
 
     def transform(self, features_N_F: ArrayLike) -> NDArray[np.float32]:
@@ -191,145 +195,6 @@ class ConvexHead:
             return cls(own, weights, covariance, precision, evidence, tau, bias, share, temper)
         except KeyError as missing:
             raise RankerError(f"the saved head lacks the array {missing}; train it anew") from None
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The objective of one fit. Parameters are [w (D), b (if grades), τ (if Rao–Kupper)]."""
-
-    z: Floats
-    answers: Floats
-    share: Floats
-    phi: Floats
-    grades: Floats
-    grade_weight: float
-    ties: Ties
-    size: int
-
-    def start(self, head: ConvexHead | None) -> Floats:
-        bias = [float(self.grades.mean())] if len(self.grades) else []
-        tau = [0.5] if self.ties == "rao_kupper" else []
-        if head is None or len(head.weights) != self.size:
-            return np.array([*np.zeros(self.size), *bias, *tau])
-        return np.array(
-            [*head.weights, *([head.bias] if bias else []), *([max(head.tau, 1e-3)] if tau else [])]
-        )
-
-    def _tau(self, at: Floats) -> float:
-        return float(at[-1]) if self.ties == "rao_kupper" else 0.0
-
-    def value(self, at: Floats, precision: float) -> float:
-        """Negative log posterior, up to constants of the prior."""
-        w, tau = at[: self.size], self._tau(at)
-        if self.ties == "rao_kupper" and not tau > 0:
-            return np.inf
-        total = precision / 2 * w @ w - self.share @ log_likelihood(self.z @ w, self.answers, tau)
-        if len(self.grades):
-            total += self.grade_weight * np.sum(np.square(self.phi @ w + at[self.size] - self.grades))
-        if self.ties == "rao_kupper":
-            total -= tau_prior(tau)[0]
-        return float(total)
-
-    def derivatives(self, at: Floats, precision: float) -> tuple[Floats, Floats]:
-        """Gradient and Hessian of `value`."""
-        d, w, tau = self.size, at[: self.size], self._tau(at)
-        gap = self.z @ w
-        gradient, hessian = np.zeros(len(at)), np.zeros((len(at), len(at)))
-        gradient[:d] = precision * w - self.z.T @ (self.share * slope(gap, self.answers, tau))
-        root = self.z * np.sqrt(self.share * curvature(gap, self.answers, tau))[:, None]
-        hessian[:d, :d] = root.T @ root
-        hessian[np.arange(d), np.arange(d)] += precision
-        if len(self.grades):
-            twice = 2 * self.grade_weight
-            design = np.column_stack([self.phi, np.ones(len(self.phi))])
-            gradient[: d + 1] += twice * design.T @ (design @ at[: d + 1] - self.grades)
-            hessian[: d + 1, : d + 1] += twice * design.T @ design
-        if self.ties == "rao_kupper":
-            a, b = loads(self.answers, tau)
-            up, down = sigmoid(tau - gap), sigmoid(tau + gap)
-            tied = float(self.share @ (self.answers == 0.5))
-            barrier = np.expm1(2 * tau)
-            _, prior_slope, prior_bend = tau_prior(tau)
-            gradient[-1] = self.share @ (a * up + b * down) - tied * 2 * (1 + 1 / barrier) - prior_slope
-            bell_up, bell_down = up * (1 - up), down * (1 - down)
-            hessian[-1, -1] = (
-                self.share @ (a * bell_up + b * bell_down)
-                + tied * 4 * (1 + 1 / barrier) / barrier
-                - prior_bend
-            )
-            hessian[-1, :d] = hessian[:d, -1] = -self.z.T @ (self.share * (a * bell_up - b * bell_down))
-        return gradient, hessian
-
-    def climb(self, at: Floats, precision: float, tolerance: float) -> tuple[Floats, Floats]:
-        """Newton with backtracking until the gradient vanishes, relative to the number of answers: optimum and Hessian."""
-        length = (
-            float(np.sqrt(np.mean(np.square(self.z)) * self.size)) if self.z.any() else 1.0
-        )  # slopes grow with it
-        small = (
-            tolerance * length * (1.0 + float(self.share.sum()) + 2 * self.grade_weight * len(self.grades))
-        )
-        value = self.value(at, precision)
-        for _ in range(200):
-            gradient, hessian = self.derivatives(at, precision)
-            if np.max(np.abs(gradient)) <= small:
-                return at, hessian
-            step = -linalg.cho_solve(linalg.cho_factor(hessian, lower=True), gradient)
-            # Near the optimum a step changes the value by less than its rounding error: it must not be halved for that.
-            size, allowed = 1.0, value + 1e-12 * (1.0 + abs(value))
-            promised = float(gradient @ step)
-            while (new := self.value(at + size * step, precision)) > allowed + 1e-4 * size * promised:
-                size /= 2
-            at, value = at + size * step, new
-        raise RankerError(
-            "the convex head did not reach its optimum in 200 Newton steps; are the features finite?"
-        )
-
-    def evidence(self, at: Floats, hessian: Floats, precision: float) -> tuple[Floats, float]:
-        """Cholesky factor of the Hessian without τ, and Laplace's log marginal likelihood."""
-        keep = self.size + (1 if len(self.grades) else 0)
-        factor = linalg.cholesky(hessian[:keep, :keep], lower=True)
-        value = -self.value(at, precision) + self.size / 2 * np.log(precision) - np.log(np.diag(factor)).sum()
-        if len(self.grades):  # the normalising constants of the Gaussian noise and of b, whose prior is flat
-            value += len(self.grades) / 2 * np.log(self.grade_weight / np.pi) + np.log(2 * np.pi) / 2
-        return factor, float(value)
-
-    def without_images(self, at: Floats, covariance: Floats, sharing: Sharing) -> tuple[Floats, Floats]:
-        """Differences of answered pairs – mean and variance – had nothing been said about either image."""
-        gap, tau = self.z @ at[: self.size], self._tau(at)
-        pulls = self.share * slope(gap, self.answers, tau)
-        bends = self.share * curvature(gap, self.answers, tau)
-        shift, variance = without_images(self.z, sharing, covariance, pulls, bends)
-        return gap[sharing.chosen] - shift, variance
-
-    def design_effect(self, at: Floats, precision: float, sharing: Sharing) -> float:
-        """How many of these answers tell as much as one independent one."""
-        at, hessian = self.climb(at, precision, tolerance=1e-4)
-        keep = self.size + (1 if len(self.grades) else 0)
-        factor = linalg.cholesky(hessian[:keep, :keep], lower=True)
-        root = linalg.solve_triangular(factor, np.eye(keep), lower=True)[:, : self.size]  # Σ = rootᵀ root
-        mean, variance = self.without_images(at, root.T @ root, sharing)
-        errors, said = self.z[sharing.chosen] @ root.T, self.answers[sharing.chosen]
-        return design_effect(sharing, said, mean, variance, self._tau(at), errors)
-
-    def best_precision(self, at: Floats, near: float | None) -> tuple[float, Floats]:
-        """λ with the highest evidence, and the optimum close to it."""
-        length = float(np.mean(np.sum(np.square(self.z), axis=1))) if len(self.z) else 0.0
-        if length == 0.0:  # no answers, or none that tells two images apart: nothing to weigh the prior with
-            length = length or 2.0
-            return length / _DEFAULT_SPREAD**2, at
-        low, high = (float(np.log(length / s**2)) for s in _SPREADS[::-1])
-        if near is not None:
-            low, high = max(low, np.log(near) - 2.0), min(high, np.log(near) + 2.0)
-        memory = {"at": at}
-
-        def loss(log_precision: float) -> float:
-            precision = float(np.exp(log_precision))
-            # The evidence is flat around the optimum: an error in w enters squared.
-            memory["at"], hessian = self.climb(memory["at"], precision, tolerance=1e-4)
-            return -self.evidence(memory["at"], hessian, precision)[1]
-
-        found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
-        return float(np.exp(found.x)), memory["at"]
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> Floats:

@@ -15,6 +15,8 @@ from steelyard.config import ConvexConfig, ranker_from_saved
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.judges import Judging, Panel, Said
+from steelyard.ranker.panel_fit import fit_with_judges
 from steelyard.ranker.reduction import Reduction
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class ConvexRanker:
 
     config: ConvexConfig
     head: ConvexHead
+    panel: Panel | None = None
 
     learns_reserved = True
 
@@ -47,18 +50,23 @@ class ConvexRanker:
         self, inputs: NDArray[Any], *, rows: Rows | None = None, progress: Progress | None = None
     ) -> Posterior:
         """Laplace's posterior of the scores."""
-        return self.head.posterior(inputs if rows is None else inputs[rows])
+        return _with_panel(self.head.posterior(inputs if rows is None else inputs[rows]), self.panel)
 
     def save(self, folder: Path) -> None:
         """Write weights, covariance, reduction and configuration."""
         extra = {"kind": "convex", "ranker": self.config.to_dict(), "metrics": self.metrics}
+        if self.panel is not None:
+            extra["judges"] = self.panel.to_dict()
         checkpoint.save_model(folder, self.head.to_arrays(), config=self.config, extra=extra)
 
     @classmethod
     def from_checkpoint(cls, saved: checkpoint.Checkpoint) -> ConvexRanker:
         """What `save` wrote."""
+        judges = saved.extra.get("judges")
         return cls(
-            ranker_from_saved(saved.extra["ranker"], "convex"), ConvexHead.from_arrays(dict(saved.weights))
+            ranker_from_saved(saved.extra["ranker"], "convex"),
+            ConvexHead.from_arrays(dict(saved.weights)),
+            None if judges is None else Panel.from_dict(judges),
         )
 
 
@@ -77,22 +85,47 @@ class ConvexLearner:
         return self.reduction.transform(self.inputs)
 
     def fit(
-        self, config: ConvexConfig, pairs: ArrayLike, answers: ArrayLike, grades: ArrayLike | None
+        self,
+        config: ConvexConfig,
+        pairs: ArrayLike,
+        answers: ArrayLike,
+        grades: ArrayLike | None,
+        said: Said | None = None,
     ) -> ConvexRanker:
-        """Fit on answered pairs."""
-        head = ConvexHead.fit(
-            self.inputs,
+        """Fit on answered pairs; with the judges where several people answered."""
+
+        def fit(judging: Judging | None, start: ConvexHead | None) -> ConvexHead:
+            return ConvexHead.fit(
+                self.inputs,
+                pairs,
+                answers,
+                reduction=self.reduction,
+                rows=self.rows,
+                ties=config.ties,
+                grades=grades,
+                start=start,
+                judging=judging,
+            )
+
+        if not config.judges or said is None or said.people < 2:
+            return ConvexRanker(config, fit(None, None))
+        head, panel = fit_with_judges(
+            fit,
+            lambda head: head.posterior(rows=self.rows),
             pairs,
-            answers,
-            reduction=self.reduction,
-            rows=self.rows,
-            ties=config.ties,
-            grades=grades,
+            np.asarray(answers, dtype=np.float64),
+            said,
         )
-        return ConvexRanker(config, head)
+        return ConvexRanker(config, head, panel)
 
     def posterior(self, ranker: ConvexRanker, rows: Rows | None) -> Posterior:
         """Of all images or of some rows; of a ranker of this learner from the rows that it keeps."""
         if ranker.head.reduction is not self.reduction:
             return ranker.posterior(self.inputs, rows=rows)
-        return ranker.head.posterior(rows=self.rows if rows is None else self.rows[rows])
+        own = ranker.head.posterior(rows=self.rows if rows is None else self.rows[rows])
+        return _with_panel(own, ranker.panel)
+
+
+def _with_panel(posterior: Posterior, panel: Panel | None) -> Posterior:
+    posterior.panel = panel
+    return posterior

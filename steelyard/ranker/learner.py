@@ -18,6 +18,7 @@ from steelyard.errors import RankerError
 from steelyard.progress import Progress
 from steelyard.ranker.convex_ranker import ConvexLearner, ConvexRanker
 from steelyard.ranker.inputs import check_inputs
+from steelyard.ranker.judges import Said
 from steelyard.ranker.network_ranker import NetworkLearner, NetworkRanker
 from steelyard.ranker.ranker import Ranker
 
@@ -73,6 +74,7 @@ class Learner:
         start: Ranker | None = None,
         folder: Path | None = None,
         progress: Progress | None = None,
+        said: Said | None = None,
     ) -> Ranker:
         """Fit on answered pairs.
 
@@ -83,6 +85,7 @@ class Learner:
             start: a ranker of the same configuration that a network is trained on from; the convex ranker's one optimum needs none.
             folder: where a network writes a checkpoint after each epoch, and resumes.
             progress: told how far it is.
+            said: who gave each answer and how the pair was shown; the convex ranker learns its judges from it.
 
         Raises:
             RankerError: pairs, answers or grades that do not fit or are not of the pool; a start of another kind; grades are to be
@@ -102,7 +105,7 @@ class Learner:
                 raise RankerError(
                     "a convex ranker starts from a convex ranker, not from a network; leave the start out"
                 )
-            return self._learner.fit(config, pairs, answers, grades)
+            return self._learner.fit(config, pairs, answers, grades, said)
         assert isinstance(self._learner, NetworkLearner)
         if not isinstance(start, NetworkRanker | None):
             raise RankerError(

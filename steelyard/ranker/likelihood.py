@@ -30,6 +30,8 @@ __all__ = [
     "step_to_mode",
 ]
 
+Tau = float | Floats
+
 
 def check_answers(answers: ArrayLike, *, ties: bool = False) -> Floats:
     """Answers as float64, each in [0, 1] (P1); exactly 0, ½ or 1 where a tie is an outcome of its own.
@@ -56,9 +58,9 @@ def check_answers(answers: ArrayLike, *, ties: bool = False) -> Floats:
     return values
 
 
-def loads(answers: Floats, tau: float) -> tuple[Floats, Floats]:
+def loads(answers: Floats, tau: Tau) -> tuple[Floats, Floats]:
     """How much of a win (a) and of a loss (b) each answer is."""
-    if tau > 0:
+    if np.any(np.greater(tau, 0)):
         return (answers >= 0.5).astype(np.float64), (answers <= 0.5).astype(np.float64)
     return answers, 1.0 - answers
 
@@ -77,31 +79,31 @@ def log_sigmoid(x: Floats) -> Floats:
     return np.asarray(np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x))), dtype=np.float64)
 
 
-def log_likelihood(difference: ArrayLike, answers: ArrayLike, tau: float = 0.0) -> Floats:
+def log_likelihood(difference: ArrayLike, answers: ArrayLike, tau: Tau = 0.0) -> Floats:
     """log P(answer | Δ), elementwise (P10; −P3 for one pair when τ = 0).
 
     Args:
         difference: Δ, shape (n,).
         answers: P1, shape (n,).
-        tau: half-width of the tie, 0 for RankNet.
+        tau: half-width of the tie, 0 for RankNet; one number, or one above 0 for each answer.
     """
     d = np.asarray(difference, dtype=np.float64)
     c = np.asarray(answers, dtype=np.float64)
     a, b = loads(c, tau)
     value = a * log_sigmoid(d - tau) + b * log_sigmoid(-d - tau)
-    if tau > 0:
-        value = value + np.where(c == 0.5, np.log(np.expm1(2 * tau)), 0.0)
+    if np.any(np.greater(tau, 0)):
+        value = value + np.where(c == 0.5, np.log(np.expm1(2 * np.asarray(tau))), 0.0)
     return np.asarray(value, dtype=np.float64)
 
 
-def slope(difference: ArrayLike, answers: ArrayLike, tau: float = 0.0) -> Floats:
+def slope(difference: ArrayLike, answers: ArrayLike, tau: Tau = 0.0) -> Floats:
     """∂ log P(answer | Δ) / ∂Δ, elementwise."""
     d = np.asarray(difference, dtype=np.float64)
     a, b = loads(np.asarray(answers, dtype=np.float64), tau)
     return np.asarray(a * sigmoid(tau - d) - b * sigmoid(tau + d), dtype=np.float64)
 
 
-def curvature(difference: ArrayLike, answers: ArrayLike, tau: float = 0.0) -> Floats:
+def curvature(difference: ArrayLike, answers: ArrayLike, tau: Tau = 0.0) -> Floats:
     """−∂² log P(answer | Δ) / ∂Δ², elementwise; never negative."""
     d = np.asarray(difference, dtype=np.float64)
     a, b = loads(np.asarray(answers, dtype=np.float64), tau)
@@ -125,7 +127,7 @@ def expected_curvature(difference: ArrayLike, tau: float = 0.0) -> Floats:
     return _bell(d)
 
 
-def outcomes(difference: ArrayLike, variance: ArrayLike = 0.0, tau: float = 0.0) -> Floats:
+def outcomes(difference: ArrayLike, variance: ArrayLike = 0.0, tau: Tau = 0.0) -> Floats:
     """P(first), P(tie), P(second) when Δ ~ N(difference, variance).
 
     The integral of a logistic over a Gaussian is σ(κm) with κ = 1/√(1 + πs²/8), MacKay's approximation (error below
@@ -137,7 +139,8 @@ def outcomes(difference: ArrayLike, variance: ArrayLike = 0.0, tau: float = 0.0)
     m = np.asarray(difference, dtype=np.float64)
     kappa = 1.0 / np.sqrt(1.0 + np.pi * np.asarray(variance, dtype=np.float64) / 8.0)
     first, second = sigmoid(kappa * (m - tau)), sigmoid(kappa * (-m - tau))
-    tie = np.maximum(1.0 - first - second, 0.0) if tau > 0 else np.zeros_like(first)
+    tied = np.any(np.greater(tau, 0))
+    tie = np.maximum(1.0 - first - second, 0.0) if tied else np.zeros_like(first)
     return np.stack([first, tie, second], axis=-1)
 
 

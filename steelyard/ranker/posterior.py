@@ -22,7 +22,8 @@ from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.blocks import blocks
-from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, step_to_mode
+from steelyard.ranker.judges import Panel, Said
+from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, slope, step_to_mode
 from steelyard.ranker.temper import Temper
 
 __all__ = ["Kind", "Posterior"]
@@ -44,6 +45,7 @@ class Posterior:
         tau: half-width of a tie (Rao–Kupper); 0 is RankNet.
         share: what one answer counts, below 1 where answers that share images are not independent (`temper.py`).
         temper: how probabilities are made from the scores; None takes the scores as they are.
+        panel: the judges that it was learnt from; None takes everybody for an ordinary one.
 
     Raises:
         RankerError: shapes do not fit or a number is not finite.
@@ -59,6 +61,7 @@ class Posterior:
         tau: float = 0.0,
         share: float = 1.0,
         temper: Temper | None = None,
+        panel: Panel | None = None,
     ) -> None:
         rows = features_N_D if isinstance(features_N_D, np.ndarray) else np.asarray(features_N_D)
         if rows.ndim != 2:
@@ -89,13 +92,11 @@ class Posterior:
         self.weights_D: Floats = weights
         self.covariance_D_D: Floats = covariance
         self.kind: Kind = kind
-        self.tau, self.share, self.temper = float(tau), float(share), temper
+        self.tau, self.share, self.temper, self.panel = float(tau), float(share), temper, panel
         self._mean: Floats | None = None
         # The variance is a known one less the squares of what each later answer explains: (N,) and (k, D).
         self._variance: Floats | None = None
         self._explained: tuple[Floats, ...] = ()
-
-    # ------------------------------------------------------------------ constructors
 
     @classmethod
     def from_draws(cls, scores_T_N: ArrayLike) -> Posterior:
@@ -183,8 +184,6 @@ class Posterior:
             information = information + root.T @ root
         covariance = np.linalg.inv(information)
         return cls(bias, inputs_N_D, weights_D, (covariance + covariance.T) / 2, "laplace", tau)
-
-    # ------------------------------------------------------------------ what is known
 
     def __len__(self) -> int:
         return int(self.features_N_D.shape[0])
@@ -281,9 +280,7 @@ class Posterior:
         after.temper = temper
         return after
 
-    # ------------------------------------------------------------------ what an answer changes
-
-    def observe(self, pair: ArrayLike, answer: float) -> Posterior:
+    def observe(self, pair: ArrayLike, answer: float, said: Said | None = None) -> Posterior:
         """What is known after one more real answer, in O(D²).
 
         The present Gaussian is taken as the prior of this one answer. Its mode lies on the line w + αΣz, where α = ℓ′(Δ
@@ -295,11 +292,16 @@ class Posterior:
         Args:
             pair: rows (i, j).
             answer: P1: 1, 0.5 or 0.
+            said: who gave it and how the pair was shown, where that is known and the posterior knows its judges.
         """
         given = float(check_answers([answer], ties=self.tau > 0)[0])
         gain, spread, mean = self._line(pair)
-        alpha = self.share * step_to_mode(mean, self.share * spread, given, self.tau)
-        bend = self.share * float(curvature(mean + alpha * spread, given, self.tau))
+        if self.panel is None or said is None:
+            alpha = self.share * step_to_mode(mean, self.share * spread, given, self.tau)
+        else:
+            alpha = self.panel.step_to_mode(mean, spread, given, self.tau, self.share, said)
+        after_it = np.array([mean + alpha * spread])
+        bend = float(self.slopes(after_it, np.array([given]), said)[1][0])
         after = self._shrunk(gain, spread, bend, self.weights_D + alpha * gain)
         after._mean = None
         return after
@@ -310,13 +312,24 @@ class Posterior:
         The curvature is the expected one at the present mean difference.
         """
         gain, spread, mean = self._line(pair)
-        after = self._shrunk(
-            gain, spread, self.share * float(expected_curvature(mean, self.tau)), self.weights_D
-        )
+        after = self._shrunk(gain, spread, self.share * float(self.information(mean)), self.weights_D)
         after._mean = self._mean
         return after
 
-    # ------------------------------------------------------------------ inside
+    def slopes(self, difference: Floats, answers: Floats, said: Said | None = None) -> tuple[Floats, Floats]:
+        """ℓ′ and −ℓ″ of answers at differences, as their judges give them, each times what an answer counts."""
+        if self.panel is None or said is None:
+            first, second = (f(difference, answers, self.tau) for f in (slope, curvature))
+        else:
+            judging = self.panel.judging(said)
+            first, second = (f(difference, answers, self.tau) for f in (judging.pulls, judging.bends))
+        return self.share * first, self.share * second
+
+    def information(self, difference: ArrayLike) -> Floats:
+        """What the next answer about differences of scores is expected to tell, as its judges answer; elementwise."""
+        if self.panel is None:
+            return expected_curvature(difference, self.tau)
+        return self.panel.information(difference, self.tau)
 
     def _line(self, pair: ArrayLike) -> tuple[Floats, float, float]:
         """Σz, zᵀΣz and the mean difference of a pair."""
@@ -348,6 +361,7 @@ class Posterior:
         after.features_N_D = self.features_N_D if features is None else features
         after.weights_D, after.covariance_D_D = weights, covariance
         after.kind, after.tau, after.share, after.temper = self.kind, self.tau, self.share, self.temper
+        after.panel = self.panel
         after._mean, after._variance, after._explained = None, None, ()
         return after
 

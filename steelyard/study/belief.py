@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from steelyard.errors import StudyError
 from steelyard.loop.learn import teaching
 from steelyard.loop.state import State
+from steelyard.ranker.left_out import forget
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
+from steelyard.study.judging import said_by
 from steelyard.study.learning import some_answers
 from steelyard.study.models import learnt_reserved, load_absent, usable_model
-from steelyard.trust.left_out import forget
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -95,7 +96,7 @@ class Belief:
         gone &= teaching(then.labels, then.reserved, learns_reserved=learnt_reserved(model))
         posterior = self.state.posterior
         if gone.any() and posterior is not None and posterior.kind == "laplace":
-            self.state.posterior = forget(posterior, then.pairs[gone], then.labels[gone])
+            self.state.posterior = forget(posterior, then.pairs[gone], then.labels[gone], said_by(then)[gone])
         # An answer of before may teach again: the decision that stood in its place was taken back.
         return some_answers(now, ~np.isin(now.seq, then.seq))
 
@@ -112,7 +113,7 @@ class Belief:
 
     def _observe(self, answers: AnswerArrays) -> None:
         known = np.flatnonzero(self._usable(answers))[: _MOST_UPDATES - len(self._observed)]
-        self.state.observe(answers.pairs[known], answers.labels[known])
+        self.state.observe(answers.pairs[known], answers.labels[known], said_by(answers)[known])
         self._observed.update(answers.seq[known].tolist())
         self._last_seq = answers.last_seq
 

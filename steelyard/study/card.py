@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from steelyard.arrays import Rows
 from steelyard.config import RankerConfig
 from steelyard.errors import RankerError
+from steelyard.ranker.left_out import predicted
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import AnswerArrays
 from steelyard.study.domain import read_check
 from steelyard.study.grading import group_numbers, honest_scale
+from steelyard.study.judging import said_by
 from steelyard.study.wording import questions_asked, read_wordings
 from steelyard.trust import card as cards
-from steelyard.trust.left_out import left_out
 from steelyard.trust.limits import limits
 
 if TYPE_CHECKING:
@@ -187,9 +188,7 @@ def _calibration(
     labels = np.bincount(place.reshape(-1), answers.labels[drawn]) / np.bincount(place.reshape(-1))
     pairs = answers.pairs[drawn]
     if convex:  # it has learnt from them
-        found = left_out(posterior, pairs, answers.labels[drawn])
-        sign = np.where(pairs[:, 0] > pairs[:, 1], -1.0, 1.0)
-        mean, variance = sign * found.mean[found.place], found.variance[found.place]
+        mean, variance = predicted(posterior, pairs, answers.labels[drawn], said_by(answers)[drawn])
         stated = (posterior.temper or Temper(1.0, posterior.tau)).outcomes(mean, variance)
     else:
         stated = posterior.outcomes(pairs)

@@ -15,6 +15,7 @@ from steelyard.images.catalog import Catalog
 from steelyard.loop.learn import teaching
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import AnswerArrays, Model
+from steelyard.study.judging import said_by
 from steelyard.study.scores import score_table
 from steelyard.study.wording import catalog_codes
 
@@ -103,7 +104,9 @@ def honest_scale(
     keep = teaching(answers.labels, answers.reserved, learns_reserved=convex)
     pairs, labels = answers.pairs[keep], answers.labels[keep]
     if convex:
-        mean, std = scores_without_groups(posterior, rows, groups, pairs, labels, taught=taught)
+        mean, std = scores_without_groups(
+            posterior, rows, groups, pairs, labels, taught=taught, said=said_by(answers)[keep]
+        )
         honest = np.ones(len(rows), dtype=bool)
     else:
         mean, std = posterior.mean[rows], np.sqrt(posterior.variance[rows])

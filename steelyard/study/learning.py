@@ -27,6 +27,7 @@ from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import AnswerArrays, NewModel
 from steelyard.study.card import write_card
 from steelyard.study.domain import learn_domain
+from steelyard.study.judging import said_by
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
@@ -139,13 +140,14 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     marks = _marks(study.known_grades(), left_out) if config.ranker.multitask else None
     start = starting_point(learner, [partial(load_ranker, study.folder / model.path) for model in models])
     fingerprint = checkpoint.fingerprint_of(
-        answers.pairs, answers.labels, answers.reserved, marks, left_out, config.to_dict()["ranker"], config.seed, __version__
+        answers.pairs, answers.labels, answers.annotator, answers.left_first, answers.reserved, marks, left_out,
+        config.to_dict()["ranker"], config.seed, __version__,
     )  # fmt: skip
 
     def fit_in(folder: Path) -> Ranker:
         return fit(
             learner, answers.pairs, answers.labels, reserved=answers.reserved, grades=marks, start=start,
-            folder=folder, progress=progress,
+            folder=folder, progress=progress, said=said_by(answers),
         )  # fmt: skip
 
     working = working_folder(study.folder, fingerprint)
@@ -226,6 +228,7 @@ def predictions_of(
     return predict(
         posterior, answers.pairs[taught], answers.labels[taught], learns_reserved=learns_reserved,
         pool=np.setdiff1d(np.arange(len(posterior)), left_out), rng=study.chance.rng(Purpose.POOL),
+        said=said_by(answers)[taught],
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import astuple
 from pathlib import Path
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard.config import ranker_from_saved
 from steelyard.errors import StudyError, command
+from steelyard.ranker.judges import Panel
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
@@ -49,7 +51,10 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
     }
     if posterior.temper is not None:
         arrays["temper"] = np.array([x for x in astuple(posterior.temper) if x is not None])
-    (folder / "posterior.safetensors").write_bytes(save(arrays, metadata={"kind": posterior.kind}))
+    said: dict[str, str] = {"kind": posterior.kind}
+    if posterior.panel is not None:
+        said["judges"] = json.dumps(posterior.panel.to_dict())
+    (folder / "posterior.safetensors").write_bytes(save(arrays, metadata=said))
 
 
 def save_predictions(folder: Path, predictions: Predictions) -> None:
@@ -159,7 +164,7 @@ def _with_more(posterior: Posterior, images: int) -> Posterior:
         np.append(posterior.offset_N, np.zeros(more)),
         np.concatenate([rows, np.zeros((more, rows.shape[1]), dtype=rows.dtype)]),
         posterior.weights_D, posterior.covariance_D_D, kind=posterior.kind, tau=posterior.tau, share=posterior.share,
-        temper=posterior.temper,
+        temper=posterior.temper, panel=posterior.panel,
     )  # fmt: skip
 
 
@@ -177,7 +182,8 @@ def load_posterior(folder: Path) -> Posterior:
 
     try:
         with safe_open(folder / "posterior.safetensors", framework="numpy") as file:
-            kind = file.metadata()["kind"]
+            said = file.metadata()
+            judges = json.loads(said["judges"]) if "judges" in said else None
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             offset, weights, covariance = (arrays[name] for name in ("offset", "weights", "covariance"))
             tau, share = float(arrays["tau"][0]), float(arrays["share"][0]) if "share" in arrays else 1.0
@@ -185,4 +191,5 @@ def load_posterior(folder: Path) -> Posterior:
         rows = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
         raise _unreadable(folder, error) from error
-    return Posterior(offset, rows, weights, covariance, kind=kind, tau=tau, share=share, temper=temper)
+    panel = None if judges is None else Panel.from_dict(judges)
+    return Posterior(offset, rows, weights, covariance, said["kind"], tau, share, temper, panel)

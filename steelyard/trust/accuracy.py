@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats
+from steelyard.ranker.left_out import without_own_answers
 from steelyard.ranker.likelihood import sigmoid
-from steelyard.trust.left_out import without_own_answers
 
 __all__ = [
     "ENOUGH",

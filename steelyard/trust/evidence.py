@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.pairs import PairSet, random_pairs
+from steelyard.ranker.judges import Said
+from steelyard.ranker.left_out import left_out
 from steelyard.ranker.posterior import Posterior
 from steelyard.trust.accuracy import Judged
-from steelyard.trust.left_out import left_out
 
 __all__ = ["POOL_PAIRS", "Predictions", "judge", "predict"]
 
@@ -63,6 +64,7 @@ def predict(
     learns_reserved: bool,
     pool: Rows,
     rng: np.random.Generator,
+    said: Said | None = None,
 ) -> Predictions:
     """Predictions of a model that was just fitted.
 
@@ -73,10 +75,11 @@ def predict(
         learns_reserved: whether the ranker can tell what it would say without a pair's answers (the convex one).
         pool: rows of the images that the study is about.
         rng: draws the random pairs of the pool.
+        said: who gave the answers.
     """
     index, given = np.asarray(pairs, dtype=np.int64).reshape(-1, 2), np.asarray(answers, dtype=np.float64)
     if learns_reserved and posterior.kind == "laplace":
-        found = left_out(posterior, index, given)
+        found = left_out(posterior, index, given, said)
         learnt, margin = found.pairs, _margin(found.mean, found.variance)
     else:
         learnt = np.unique(np.sort(index, axis=1), axis=0)

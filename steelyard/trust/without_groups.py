@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Floats, Rows
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
-from steelyard.ranker.likelihood import check_answers, curvature, slope
+from steelyard.ranker.judges import Said
+from steelyard.ranker.likelihood import check_answers
 from steelyard.ranker.posterior import Posterior
 
 __all__ = ["scores_without_groups"]
@@ -26,6 +27,7 @@ def scores_without_groups(
     answers: ArrayLike,
     *,
     taught: Floats | None = None,
+    said: Said | None = None,
 ) -> tuple[Floats, Floats]:
     """Means and deviations of scores, each without the answers and grades that name an image of the same group.
 
@@ -39,6 +41,7 @@ def scores_without_groups(
         pairs: answered pairs, shape (m, 2).
         answers: P1, shape (m,).
         taught: grades that the head itself has learnt (P6), NaN where none, shape (N,).
+        said: who gave the answers, where the posterior knows its judges.
 
     Returns:
         Two arrays of shape (n,).
@@ -58,7 +61,7 @@ def scores_without_groups(
     weights, covariance = posterior.weights_D, posterior.covariance_D_D
     z = _features(posterior, index[:, 0]) - _features(posterior, index[:, 1])
     gap = z @ weights
-    pull, bend = (posterior.share * f(gap, given, posterior.tau) for f in (slope, curvature))
+    pull, bend = posterior.slopes(gap, given, said)
     design, first, second = z, groups[index[:, 0]], groups[index[:, 1]]
     own = _features(posterior, rows)
     graded = np.flatnonzero(np.isfinite(taught)) if taught is not None else np.zeros(0, dtype=np.int64)
@@ -72,16 +75,16 @@ def scores_without_groups(
         own = np.pad(own, ((0, 0), (0, 1)), constant_values=1.0)
     mean, variance = posterior.mean[rows].copy(), posterior.variance[rows].copy()
     for group in np.unique(groups[rows]):
-        said = np.flatnonzero((first == group) | (second == group))
+        about = np.flatnonzero((first == group) | (second == group))
         mine = np.flatnonzero(groups[rows] == group)
-        if not len(said):
+        if not len(about):
             continue
-        gain = design[said] @ covariance
-        inner = gain @ design[said].T
+        gain = design[about] @ covariance
+        inner = gain @ design[about].T
         # Σ₋ = Σ + ΣXᵀ (diag(1/h) − XΣXᵀ)⁻¹ XΣ (Woodbury); the floor is for answers that could not be surer.
-        back = np.linalg.inv(np.diag(1.0 / np.maximum(bend[said], 1e-9)) - inner)
+        back = np.linalg.inv(np.diag(1.0 / np.maximum(bend[about], 1e-9)) - inner)
         reach = own[mine] @ gain.T
-        mean[mine] -= reach @ (pull[said] + back @ (inner @ pull[said]))
+        mean[mine] -= reach @ (pull[about] + back @ (inner @ pull[about]))
         if len(graded):  # a posterior's variance is that of features·w, without the bias
             reach = own[mine, :-1] @ gain[:, :-1].T
         variance[mine] += np.einsum("km,mn,kn->k", reach, back, reach)

@@ -16,7 +16,8 @@ from scipy import integrate, optimize, stats
 from sklearn.linear_model import LogisticRegression
 
 from steelyard.errors import RankerError
-from steelyard.ranker.convex import ConvexHead, _Problem
+from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.convex_objective import ConvexObjective
 from steelyard.ranker.likelihood import log_likelihood, sigmoid
 from steelyard.ranker.reduction import Reduction
 from steelyard.ranker.temper import tau_prior
@@ -68,7 +69,7 @@ def test_one_hot_features_are_bradley_terry(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("graded", [False, True])
 def test_derivatives_are_numerical(rng: np.random.Generator, ties: str, graded: bool) -> None:
     features, pairs, answers, _ = answered(rng, d=3, count=40)
-    problem = _Problem(
+    problem = ConvexObjective(
         z=features[pairs[:, 0]] - features[pairs[:, 1]],
         answers=answers,
         share=rng.random(len(pairs)) + 0.5,

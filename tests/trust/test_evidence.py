@@ -7,10 +7,10 @@ import pytest
 
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.left_out import left_out
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.reduction import Reduction
 from steelyard.trust.evidence import POOL_PAIRS, Predictions, judge, predict
-from steelyard.trust.left_out import left_out
 
 N, D = 40, 4
 

@@ -7,9 +7,9 @@ import pytest
 
 from steelyard.pairs import PairSet, random_pairs
 from steelyard.ranker.convex import ConvexHead
+from steelyard.ranker.left_out import forget, left_out, without_own_answers
 from steelyard.ranker.reduction import Reduction
 from steelyard.trust.accuracy import share_right
-from steelyard.trust.left_out import forget, left_out, without_own_answers
 
 
 @pytest.mark.parametrize("ties", ["half", "rao_kupper"])

@@ -6,7 +6,7 @@ asked what it has been told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Floats, Pairs
 from steelyard.errors import PairError
 from steelyard.pairs import check_pairs
-from steelyard.ranker.likelihood import curvature, slope
+from steelyard.ranker.judges import Said
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["LeftOut", "forget", "left_out", "without_own_answers"]
+__all__ = ["LeftOut", "forget", "left_out", "predicted", "without_own_answers"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LeftOut:
     place: NDArray[np.int64]
 
 
-def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> LeftOut:
+def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Said | None = None) -> LeftOut:
     """Score differences of answered pairs as the Laplace fit would have had them without any answer about that pair.
 
     The answers about a pair all pull along its z. Removing them moves the mode by one Newton step: with v = zᵀΣz,
@@ -49,6 +49,7 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Left
         posterior: of kind `laplace`, fitted with exactly these answers about these pairs, and with others or none.
         pairs: rows (i, j) of each answer, shape (n, 2); in either order, as often as answered.
         answers: P1 for (i, j), shape (n,).
+        said: who gave each answer, where the posterior knows its judges.
 
     Raises:
         PairError: the shapes do not fit.
@@ -62,8 +63,10 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Left
     place = place.reshape(-1)
     mean, variance = posterior.difference(unique)
     at = mean[place]
-    pull = np.bincount(place, posterior.share * slope(at, given, posterior.tau), minlength=len(unique))
-    bend = np.bincount(place, posterior.share * curvature(at, given, posterior.tau), minlength=len(unique))
+    shown = None if said is None else replace(said, left_first=said.left_first ^ turned)
+    pulls, bends = posterior.slopes(at, given, shown)
+    pull = np.bincount(place, pulls, minlength=len(unique))
+    bend = np.bincount(place, bends, minlength=len(unique))
     # H·v is the leverage of the pair's answers, below 1; the guard is for rounding only.
     left = np.maximum(1.0 - bend * variance, 1e-6)
     return LeftOut(
@@ -77,14 +80,22 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Left
 
 def without_own_answers(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Floats:
     """Left-out differences f(x_i) − f(x_j) of each answer's pair, in the order given, shape (n,)."""
+    return predicted(posterior, pairs, answers)[0]
+
+
+def predicted(
+    posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Said | None = None
+) -> tuple[Floats, Floats]:
+    """The same with their variances, and with who gave the answers."""
     index = check_pairs(pairs, len(posterior))
-    found = left_out(posterior, index, answers)
-    return np.asarray(
-        np.where(index[:, 0] > index[:, 1], -1.0, 1.0) * found.mean[found.place], dtype=np.float64
-    )
+    found = left_out(posterior, index, answers, said)
+    sign = np.where(index[:, 0] > index[:, 1], -1.0, 1.0)
+    return np.asarray(sign * found.mean[found.place]), np.asarray(found.variance[found.place])
 
 
-def forget(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Posterior:
+def forget(
+    posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Said | None = None
+) -> Posterior:
     """A Laplace posterior as if some of the answers it was fitted with had not been given, all scores at once.
 
     For each pair in turn the step of `left_out`, taken by the weights: with g = Σz, w₋ = w − G·g / (1 − H·v) and
@@ -94,26 +105,30 @@ def forget(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike) -> Poster
         posterior: of kind `laplace`, fitted with these answers and others or none.
         pairs: rows (i, j) of each answer to forget, shape (n, 2).
         answers: P1, shape (n,).
+        said: who gave them, where the posterior knows its judges.
     """
     index, given = check_pairs(pairs, len(posterior)), np.asarray(answers, dtype=np.float64).reshape(-1)
+    turned = index[:, 0] > index[:, 1]
+    index, given = np.sort(index, axis=1), np.where(turned, 1.0 - given, given)
+    shown = None if said is None else replace(said, left_first=said.left_first ^ turned)
     fitted, _ = posterior.difference(index)
     # As they bent the posterior when it was fitted: never more than all of it.
-    bends = posterior.share * curvature(fitted, given, posterior.tau)
+    bends = posterior.slopes(fitted, given, shown)[1]
     weights, covariance = posterior.weights_D.copy(), posterior.covariance_D_D.copy()
-    unique, place = np.unique(np.sort(index, axis=1), axis=0, return_inverse=True)
+    unique, place = np.unique(index, axis=0, return_inverse=True)
     for k in range(len(unique)):
         its = np.flatnonzero(place.reshape(-1) == k)
-        i, j = index[its[0]]
+        i, j = unique[k]
         z = np.asarray(posterior.features_N_D[i], dtype=np.float64) - posterior.features_N_D[j]
         gain = covariance @ z
         spread, at = float(z @ gain), float(z @ weights + posterior.offset_N[i] - posterior.offset_N[j])
-        turned = np.where(index[its, 0] == i, given[its], 1.0 - given[its])
-        pull = posterior.share * float(slope(at, turned, posterior.tau).sum())
+        own = None if shown is None else shown[its]
+        pull = float(posterior.slopes(np.full(len(its), at), given[its], own)[0].sum())
         bend = float(bends[its].sum())
         left = max(1.0 - bend * spread, 1e-6)
         weights -= gain * (pull / left)
         covariance += np.outer(gain, gain) * (bend / left)
     return Posterior(
         posterior.offset_N, posterior.features_N_D, weights, covariance, posterior.kind, posterior.tau,
-        posterior.share, posterior.temper,
+        posterior.share, posterior.temper, posterior.panel,
     )  # fmt: skip
