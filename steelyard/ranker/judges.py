@@ -53,6 +53,11 @@ class Judge:
         """Whether their answers look like guesses: ten times as likely as from an ordinary judge."""
         return self.guessing > _TEN_TIMES
 
+    @property
+    def worth(self) -> float:
+        """How many answers of an ordinary judge one of theirs is worth where the outcome is open."""
+        return float(self.information(0.0, 0.0) / ORDINARY.information(0.0, 0.0))
+
     def outcomes(
         self, mean: ArrayLike, variance: ArrayLike, tau: float, *, left_first: ArrayLike | None = None
     ) -> Floats:

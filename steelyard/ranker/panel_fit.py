@@ -2,7 +2,7 @@
 
 Scores and judges are learnt in turns: a head with the judges as they are known, then each judge's four numbers by the
 likelihood of their answers under that head's predictions without the pair. An answer's own part in the scores would make
-everybody look more reliable than they are. Three turns settle it; slopes are relative, which fixes the scale.
+everybody look more reliable than they are. Two turns settle it; slopes are relative, which fixes the scale.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from steelyard.ranker.temper import Temper
 
 __all__ = ["fit_with_judges"]
 
-_TURNS = 3
+_TURNS = 2
 _LAPSE = -4.0  # logit of an ordinary judge's lapses, 1.8%
 # Deviations of log slope, logit lapse, pull and log tie among judges: ten answers move a judge little, fifty much.
 _SPREAD = np.array([0.6, 1.5, 0.5, 0.5])
