@@ -93,9 +93,7 @@ def predicted(
     return np.asarray(sign * found.mean[found.place]), np.asarray(found.variance[found.place])
 
 
-def forget(
-    posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Said | None = None
-) -> Posterior:
+def forget(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Said | None = None) -> Posterior:
     """A Laplace posterior as if some of the answers it was fitted with had not been given, all scores at once.
 
     For each pair in turn the step of `left_out`, taken by the weights: with g = Σz, w₋ = w − G·g / (1 − H·v) and

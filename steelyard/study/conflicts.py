@@ -14,11 +14,12 @@ from steelyard.evaluate.conflicts import rank_conflicts
 from steelyard.loop.chance import Purpose
 from steelyard.loop.learn import teaching
 from steelyard.pairs import Answer
+from steelyard.ranker.left_out import left_out
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import AnswerArrays, Comparison
+from steelyard.study.judging import said_by
 from steelyard.study.learning import answers_about
 from steelyard.study.models import learnt_reserved, load_absent, usable_model
-from steelyard.trust.left_out import left_out
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -177,7 +178,7 @@ def predicted_outcomes(study: Study, pairs: Pairs) -> Floats | None:
     if learns and posterior.kind == "laplace":
         learnt = answers_about(study.store.answers.lessons(upto=model.comparisons_seq), absent)
         taught = teaching(learnt.labels, learnt.reserved, learns_reserved=learns)
-        without = left_out(posterior, learnt.pairs[taught], learnt.labels[taught])
+        without = left_out(posterior, learnt.pairs[taught], learnt.labels[taught], said_by(learnt)[taught])
         size = len(posterior)
         known, wanted = (p[:, 0] * size + p[:, 1] for p in (without.pairs, pairs))
         if len(known):
