@@ -312,6 +312,12 @@ def score(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="scores.csv or scores.parquet.")
     ] = None,
+    question: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY", help="One scale in full, by the key of its question; main is the main one."
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Score images: score, uncertainty, interval and rank, and how unlike the study's images each is.
@@ -322,11 +328,14 @@ def score(
 
     `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another organ or modality,
     damaged ones and often those of another camera: 4% of new images of the same kind are flagged by chance.
+
+    Where a study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and `composite`: the weighted mean
+    of all scales, each with mean 0 and deviation 1 over the study's images. Its uncertainty takes their errors as independent.
     """
     from steelyard.study.domain import sentence as about_domain
 
     with opened_study(study) as opened, progress_bar() as progress:
-        table = opened.score(folder, progress=progress)
+        table = opened.score(folder, question=question or None, progress=progress)
         if folder is None:
             _say_without_score(opened, len(table))
         if (folder is not None or table.attrs["domain"]) and (

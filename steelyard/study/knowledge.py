@@ -21,6 +21,7 @@ from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
 from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
+from steelyard.study.scales import QuestionsReport, add_scales, of_question, questions_report, scales_of
 from steelyard.study.scores import score_table, spread_over_scores
 from steelyard.trust.accuracy import NOTHING
 from steelyard.trust.stopping import AccuracyEstimate, Pace, advise
@@ -51,14 +52,34 @@ class Knowledge:
     def __init__(self, study: Study, belief: Belief) -> None:
         self._study, self._belief = study, belief
 
-    def scores(self, progress: Progress | None = None) -> pd.DataFrame:
-        """Of the study's images."""
-        self._study.follow()
+    def scores(self, progress: Progress | None = None, question: str | None = None) -> pd.DataFrame:
+        """Of the study's images: on every scale, or in full on that of one question."""
+        study = self._study
+        study.follow()
         posterior, absent = self._scored(progress)
-        table = score_table(self._study.catalog, posterior, left_out=self._out(absent))
+        left_out = self._out(absent)
+        if question is not None:
+            posterior = of_question(study, self._usable()[0], posterior, question)
+        table = score_table(study.catalog, posterior, left_out=left_out)
+        if question is None and study.config.questions:
+            rows = np.setdiff1d(np.arange(len(posterior)), left_out)
+            places = np.searchsorted(rows, study.catalog.rows_of(table["image"].tolist()))
+            add_scales(table, scales_of(study, self._usable()[0], posterior, rows), places)
         return self._with_domain(table, absent)
 
-    def scores_of(self, folder: str | Path, progress: Progress | None = None) -> pd.DataFrame:
+    def questions(self) -> QuestionsReport:
+        """The questions, their scales, and how these go together."""
+        study = self._study
+        study.follow()
+        if study.store.models.newest() is None:
+            return questions_report(study, None, [])
+        model, posterior = self._usable()
+        rows = np.setdiff1d(np.arange(len(posterior)), self._out(self._absent(model)))
+        return questions_report(study, model, scales_of(study, model, posterior, rows))
+
+    def scores_of(
+        self, folder: str | Path, progress: Progress | None = None, question: str | None = None
+    ) -> pd.DataFrame:
         """Of images that need not belong to the study."""
         study = self._study
         catalog = Catalog.from_folder(
@@ -66,7 +87,17 @@ class Knowledge:
         )
         model, ranker = self._newest_ranker()
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
-        table = score_table(catalog, ranker.posterior(inputs, progress=progress))
+        posterior = ranker.posterior(inputs, progress=progress)
+        if question is not None:
+            posterior = of_question(study, model, posterior, question)
+        table = score_table(catalog, posterior)
+        if question is None and study.config.questions:
+            rows, own = np.arange(len(posterior)), self._usable()[1]
+            known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
+            places = catalog.rows_of(table["image"].tolist())
+            add_scales(
+                table, scales_of(study, model, posterior, rows), places, scales_of(study, model, own, known)
+            )
         return add_domain(table, catalog, measure(study.folder / model.path, inputs))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from steelyard.study.judging import said_by
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
+from steelyard.study.scales import learn_scales
 from steelyard.trust.accuracy import Accuracy, estimate_accuracy, random_curve
 from steelyard.trust.evidence import Predictions, judge, predict
 from steelyard.trust.forecast import Forecast, forecast, horizons, is_look
@@ -157,6 +158,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
         posterior = learner.posterior(ranker, progress=progress)
         ranker.save(working)
         save_posterior(working, posterior, seen.absent)
+        scales = learn_scales(study, working, learner, seen.rows, left_out)
         learn_domain(
             working, seen.rows, study.catalog, pool=pool, absent=seen.absent, ranker=config.ranker,
             before=study.folder / models[-1].path if models else None,
@@ -174,6 +176,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             **_accuracy_metrics(accuracy),
             **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
             **({"random": alone} if alone else {}),
+            **({"questions": scales} if scales else {}),
             **_ahead(
                 study,
                 posterior,

@@ -14,6 +14,7 @@ from steelyard.errors import StudyError
 from steelyard.images.presence import say_where
 from steelyard.loop.choose import Features, next_pairs
 from steelyard.loop.state import State
+from steelyard.pairs import Pair
 from steelyard.progress import Progress
 from steelyard.ranker.inputs import coarse_rows
 from steelyard.store.records import NewPair
@@ -28,7 +29,7 @@ __all__ = ["Questions"]
 
 
 class Questions:
-    """Chooses pairs and puts up none: writing is left to whoever asked for them.
+    """Chooses pairs; drafts put up none: writing is left to whoever asked for them.
 
     Args:
         study: whose questions.
@@ -50,6 +51,14 @@ class Questions:
         state = self._belief.refresh().state
         many = self._study.policy.in_one_go(asked=state.asked, model=_model(state)) if n is None else n
         return self._new(many, strategy, progress)
+
+    def put_up(self, new: list[NewPair]) -> list[Pair]:
+        """Put pairs up for answering, without handing them to anybody."""
+        ids, images = self._study.store.pairs.add_all(new), self._study.catalog.ids
+        return [
+            Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
+            for p, id in zip(new, ids, strict=True)
+        ]
 
     def draft_for_person(self, missing: int, *, strategy: str | None = None) -> list[NewPair]:
         """Pairs for somebody who wants so many more than are up, and waits for them."""

@@ -10,6 +10,7 @@ from steelyard.config.budget import budget_in_words
 from steelyard.config.strategies import ALIASES, IN_WORDS
 from steelyard.errors import command
 from steelyard.images.presence import look_for_files, say_where
+from steelyard.study.asked import counted
 from steelyard.study.models import joined_since
 from steelyard.trust.stopping import in_words
 
@@ -41,6 +42,7 @@ def describe(study: Study) -> dict[str, Any]:
         "missing files": files.missing,
         "graded": int((np.delete(study.known_grades(), excluded) >= 0).sum()),
         "answers": answers,
+        **_further(study),
         "budget": study.budget,
         "budget is": budget_in_words(config.ask.budget, images=len(study.catalog), raters=config.ask.raters),
         "open pairs": store.pairs.open_count(),
@@ -72,3 +74,11 @@ def describe(study: Study) -> dict[str, Any]:
     else:
         state["next"] = f"go on answering: {command('serve', study.folder)}"
     return state
+
+
+def _further(study: Study) -> dict[str, Any]:
+    """Answers to further questions, where the study asks any; everything else is about the main one."""
+    if not study.config.questions:
+        return {}
+    numbers = counted(study.config, study.store)
+    return {"answers to further questions": {key: number for key, number in numbers.items() if key}}

@@ -14,7 +14,7 @@ from steelyard.loop.chance import Chance, Purpose
 from steelyard.loop.policy import Policy
 from steelyard.pairs import Answer, Pair
 from steelyard.progress import Progress
-from steelyard.store.records import NewGrade, NewPair, Recorded, new_id
+from steelyard.store.records import NewGrade, Recorded, new_id
 from steelyard.store.store import Store
 from steelyard.study.asked import comparison_of, question_key
 from steelyard.study.belief import Belief
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from steelyard.ranker.grades import GradeScale
     from steelyard.ranker.posterior import Posterior
     from steelyard.study.lease import TrainerLease
+    from steelyard.study.scales import QuestionsReport
     from steelyard.trust.stopping import AccuracyEstimate
 
 __all__ = ["Study"]
@@ -52,7 +53,7 @@ class Study:
         config: what it is set to.
         catalog: what is compared.
         store: what people answered.
-        questions: chooses pairs without putting them up.
+        questions: chooses pairs, and puts them up only where it says so.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class Study:
         show_wording(self)
         pairs = self.lease(n, annotator)
         if len(pairs) < n:
-            self._put_up(self.questions.draft_for_person(n - len(pairs), strategy=strategy))
+            self.questions.put_up(self.questions.draft_for_person(n - len(pairs), strategy=strategy))
             pairs = self.lease(n, annotator)
         return pairs
 
@@ -259,15 +260,7 @@ class Study:
             strategy: how to choose them; the study's own by default.
             progress: told how far features are.
         """
-        return self._put_up(self.questions.draft(n, strategy=strategy, progress=progress))
-
-    def _put_up(self, new: list[NewPair]) -> list[Pair]:
-        ids = self.store.pairs.add_all(new)
-        images = self.catalog.ids
-        return [
-            Pair(str(images[p.first]), str(images[p.second]), p.round, p.strategy, p.reason, id)
-            for p, id in zip(new, ids, strict=True)
-        ]
+        return self.questions.put_up(self.questions.draft(n, strategy=strategy, progress=progress))
 
     def simulate(self, annotator: VirtualAnnotator, n: int | None = None, *, name: str = "virtual") -> int:
         """Let a virtual annotator answer the pairs that are up, n at most, for trials without people; gives how many it answered."""
@@ -328,20 +321,32 @@ class Study:
         """A grade code for each image, −1 where none is known, now or as of number `upto` of the log; people go before the catalog."""
         return known_grades(self, upto)
 
-    def score(self, folder: str | Path | None = None, *, progress: Progress | None = None) -> pd.DataFrame:
+    def score(
+        self,
+        folder: str | Path | None = None,
+        *,
+        question: str | None = None,
+        progress: Progress | None = None,
+    ) -> pd.DataFrame:
         """Score of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = the highest).
 
         `unlike` is the share of the study's images that are more typical, `off_domain` whether that flags it. Images that are excluded or could not be read are left out; `left_out` tells which.
+        Where the study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and the `composite`.
 
         Args:
             folder: score the images of this folder instead; they need not belong to the study.
+            question: only on the scale of this one, by key (`main` is the main question); None is all of them.
             progress: told how far it is.
 
         Raises:
-            StudyError: there is no model yet.
+            StudyError: there is no model yet, or none with this scale.
         """
-        known = self._knowledge
-        return known.scores(progress) if folder is None else known.scores_of(folder, progress)
+        known, key = self._knowledge, None if question is None else question_key(self.config, question)
+        return known.scores(progress, key) if folder is None else known.scores_of(folder, progress, key)
+
+    def scales(self) -> QuestionsReport:
+        """What is asked, how much was answered, and how the scales of the questions go together."""
+        return self._knowledge.questions()
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
         """Where a new picture falls: `score`, `uncertainty`, `rank` among the study's images, `unlike`, `off_domain`, `domain_note`."""

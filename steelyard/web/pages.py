@@ -20,6 +20,7 @@ from steelyard.loop.policy import AHEAD
 from steelyard.store.records import Role
 from steelyard.trust.card_sections import card_sections
 from steelyard.web.api.models import card_of
+from steelyard.web.api.questions import asked
 from steelyard.web.api.study import study_info
 from steelyard.web.auth import Principal
 from steelyard.web.context import Web, maybe, web_of
@@ -140,6 +141,7 @@ async def compare(request: Request) -> Response:
         **_shell(
             web, who, "/compare", reasons=config.page.reasons, keys=dict(config.page.keys), breakMinutes=config.page.break_minutes, ahead=AHEAD,
             leaseSeconds=config.ask.lease_seconds, done=done, mine=mine, wanted=web.study.budget,
+            questions=[one.model_dump() for one in asked(web)],
         ),
     )  # fmt: skip
 

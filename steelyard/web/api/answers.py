@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from steelyard.errors import StudyError
 from steelyard.store.records import NewComparison, NewGrade
 from steelyard.web.api import cursor
+from steelyard.web.api.questions import asked, known_question
 from steelyard.web.api.schema.answering import (
     ComparisonIn,
     ComparisonList,
@@ -57,8 +58,19 @@ def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     answered = web.store.answers.count()
     state = web.asker.state(who.name, handed=len(leased), answered=answered, beyond=body.beyond)
     name = web.ids.public
+    told = web.store.answers.further(who.name, [p.pair for p in leased]) if web.study.config.questions else {}
     return LeaseOut(
-        pairs=[PairOut(id=p.pair, left=name(p.left), right=name(p.right), expires=p.expires) for p in leased],
+        pairs=[
+            PairOut(
+                id=p.pair,
+                left=name(p.left),
+                right=name(p.right),
+                expires=p.expires,
+                answered=told.get(p.pair, []),
+            )
+            for p in leased
+        ],
+        questions=asked(web),
         state="missing" if lacking and not leased else state,
         more=not web.asker.exhausted,
         mine=web.store.answers.count(who.name),
@@ -84,7 +96,7 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     new = NewComparison(
         body.pair, who.name, body.answer, content[body.left], content[body.right], body.shown_at, body.answered_at,
         body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
-        "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude),
+        "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude), known_question(web, body.question),
     )  # fmt: skip
     recorded = web.scribe.add(new)
     if (body.exclude or body.supersedes) and recorded.created:
@@ -124,7 +136,7 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
             ComparisonRow(
                 seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=name(c.left),
                 right=name(c.right), shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
-                superseded_by=c.superseded_by, note=c.note, source=c.source, role=c.role,
+                superseded_by=c.superseded_by, note=c.note, source=c.source, role=c.role, question=c.question,
             )
             for c in rows[:limit]
         ],

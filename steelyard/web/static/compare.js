@@ -10,20 +10,23 @@ import { Keys, label, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { showNote } from "./note.js";
 import { all, announce, element, memory, one, page } from "./page.js";
-import { flash, place, spoken, stacked, swipes } from "./sides.js";
+import { Questions } from "./questions.js";
+import { flash, place, spoken as spokenIn, stacked, swipes } from "./sides.js";
 import { uuid } from "./uuid.js";
 import { touches, Viewer, viewKeys } from "./viewer.js";
 
 const UNDO = 50;
 const { reasons, words } = page;
+const TURN = 250; // ms after a question has changed in which it cannot be answered: the key was meant for the one before
 
 const desk = new Desk("answer");
 const frames = all(".frame");
 const viewer = new Viewer(frames);
+const questions = new Questions();
 const kept = `given.${page.study}.${page.annotator}`;
 const history = memory.get(kept, []); // what can be taken back, oldest first
 memory.drop(`undo.${page.study}.${page.annotator}`); // written by 0.1, with names of images that are not used any more
-let current = null; // { item, shown, was }
+let current = null; // { item, shown, was }; which question about it is asked is in `questions`
 let asking = false; // "why can't you judge?"
 let gone = new Set(); // pairs the server asks no more: an image of theirs was taken out, here or by somebody else
 const skipped = new Set(); // pairs whose pictures could not be loaded
@@ -36,16 +39,18 @@ const BEYOND = `steelyard.beyond.${page.study}.${page.annotator}`;
 const beyond = () => { try { return sessionStorage.getItem(BEYOND) === "yes"; } catch { return goesOn; } };
 let goesOn = false;
 
+const spoken = (value) => spokenIn(value, questions.words);
+
 /** Pairs that were answered here and images that were taken out here, of which the server has not heard yet. */
 function unheard() {
   const pairs = new Set();
   const images = new Map(); // by answer
   for (const event of desk.queue.pending()) {
     if (event.kind === "comparison") {
-      pairs.add(event.body.pair);
+      if (!event.body.question) pairs.add(event.body.pair); // whether a pair is done depends on the main question
       images.set(event.body.id, event.body.exclude ?? []);
     } else if (event.kind === "undo") {
-      pairs.delete(event.pair);
+      if (!event.question) pairs.delete(event.pair);
       images.delete(event.of);
     }
   }
@@ -91,19 +96,38 @@ const feed = new Feed(
 );
 const recent = new Set(); // answered on this page: a lease reply that crossed the answer must not bring them back
 
-function show(item, was = null) {
+function show(item, was = null, at = 0) {
   current = { item, was, shown: null };
+  questions.ask(at);
+  questions.keep(item.record);
   const painted = desk.present(viewer, item, feed.next);
-  for (const side of ["left", "right", "equal"]) {
-    one(`[data-answer="${side}"]`).classList.toggle("was", was === side);
-  }
-  frames.forEach((frame, index) => frame.classList.toggle("was", was === ["left", "right"][index]));
+  showWas(was);
   const looked = pause ? new Promise((resolve) => { setTimeout(resolve, pause); }) : null;
   pause = 0;
   Promise.all([painted, looked]).then(
     () => { if (current?.item === item) { current.shown = Date.now() / 1000; viewer.busy = false; mark(); } },
     () => { if (current?.item === item) unreadable(item); },
   );
+}
+
+/** Mark what was said before, which an undo took back. */
+function showWas(was) {
+  for (const side of ["left", "right", "equal"]) {
+    one(`[data-answer="${side}"]`).classList.toggle("was", was === side);
+  }
+  frames.forEach((frame, index) => frame.classList.toggle("was", was === ["left", "right"][index]));
+}
+
+/** Ask another question about the pair that is in sight. */
+function turn(at, was = null) {
+  const asked = { item: current.item, was, shown: null };
+  current = asked;
+  questions.ask(at);
+  questions.keep(current.item.record);
+  showWas(was);
+  const since = Date.now() / 1000;
+  viewer.busy = true;
+  setTimeout(() => { if (current === asked) { current.shown = since; viewer.busy = false; mark(); } }, TURN);
 }
 
 /** For measurements: when the pair that is now visible was painted. */
@@ -125,7 +149,7 @@ function skip() {
 function next() {
   const item = feed.take();
   if (item) show(item);
-  else { current = null; desk.forget(); idle(); }
+  else { current = null; questions.keep(null); desk.forget(); idle(); }
 }
 
 function answer(value, extra = {}) {
@@ -134,17 +158,21 @@ function answer(value, extra = {}) {
   const now = Date.now() / 1000;
   const body = {
     id: uuid(), pair: record.id, left: record.left, right: record.right, answer: value,
-    shown_at: current.shown, answered_at: now, ...extra,
+    shown_at: current.shown, answered_at: now, ...(questions.key ? { question: questions.key } : {}), ...extra,
   };
+  const said = spoken(value);
   desk.queue.add({ kind: "comparison", body });
-  recent.add(record.id);
-  history.push({ id: body.id, answer: value, record });
+  if (!questions.key) recent.add(record.id);
+  history.push({ id: body.id, answer: value, record, question: questions.key });
   keepHistory();
-  desk.counted(now - current.shown);
   flash(frames, value);
   help.over();
+  desk.counted(now - current.shown, !questions.key);
+  // Nobody is asked more about an image that they have just taken out.
+  const following = extra.exclude?.length ? -1 : questions.after(questions.at, record);
+  if (following >= 0) { turn(following); announce(`${said}. ${questions.text}`); return; }
   next();
-  if (current) announce(`${spoken(value)}. Next pair.`);
+  if (current) announce(`${said}. Next pair.${questions.several ? ` ${questions.text}` : ""}`);
 }
 
 function undo() {
@@ -152,12 +180,17 @@ function undo() {
   const last = history.pop();
   if (!last) { announce("Nothing to undo."); return; }
   keepHistory();
-  desk.queue.add({ kind: "undo", of: last.id, id: uuid(), pair: last.record.id });
-  desk.uncounted();
-  recent.delete(last.record.id);
-  if (current) feed.putBack(current.item);
-  show(new Item(last.record, [last.record.left, last.record.right]), last.answer);
-  announce(`Undone. You had said: ${spoken(last.answer)}.`);
+  const further = last.question ?? "";
+  desk.queue.add({ kind: "undo", of: last.id, id: uuid(), pair: last.record.id, ...(further ? { question: further } : {}) });
+  desk.uncounted(!further);
+  if (!further) recent.delete(last.record.id);
+  const at = questions.place(further);
+  if (current?.item.record.id === last.record.id) turn(at, last.answer);
+  else {
+    if (current) feed.putBack(current.item);
+    show(new Item(last.record, [last.record.left, last.record.right]), last.answer, at);
+  }
+  announce(`Undone. You had said: ${spoken(last.answer)}.${questions.several ? ` ${questions.text}` : ""}`);
 }
 
 function keepHistory() {
@@ -302,7 +335,7 @@ new ResizeObserver(nameSides).observe(one(".frames"));
 // After a long absence what is held may have gone to a colleague: ask anew before going on.
 document.addEventListener("visibilitychange", async () => {
   if (document.hidden || !feed.stale(page.leaseSeconds * 0.8)) return;
-  if (current && !current.was) { current = null; }
+  if (current && !current.was && !questions.at) { current = null; }
   await feed.renew();
   if (!current) next();
 });
@@ -320,4 +353,6 @@ desk.queue.addEventListener("sent", ({ detail }) => {
   if (detail.result?.answered !== undefined) desk.settle({ done: detail.result.answered, wanted: detail.result.wanted });
 });
 
+const half = questions.half();
+if (half) { recent.add(half.record.id); show(new Item(half.record, [half.record.left, half.record.right]), null, half.at); }
 feed.fill();

@@ -135,10 +135,10 @@ export class Desk {
     for (const note of all(".frame-note")) note.remove();
   }
 
-  /** Count one answer that took some seconds. */
-  counted(seconds) {
-    this.done += 1;
-    this.mine += 1;
+  /** Count one answer that took some seconds; one to a further question about a pair counts for the pace alone. */
+  counted(seconds, counts = true) {
+    this.done += Number(counts);
+    this.mine += Number(counts);
     this.changes += 1;
     this.times = [...this.times, Math.min(seconds, LONG)].slice(-30);
     memory.set(`pace.${this.noun}`, this.times);
@@ -148,9 +148,9 @@ export class Desk {
     this.suggestBreak();
   }
 
-  uncounted() {
-    this.done = Math.max(0, this.done - 1);
-    this.mine = Math.max(0, this.mine - 1);
+  uncounted(counts = true) {
+    this.done = Math.max(0, this.done - Number(counts));
+    this.mine = Math.max(0, this.mine - Number(counts));
     this.changes += 1;
     this.showPace();
   }
@@ -173,7 +173,7 @@ export class Desk {
   showPace() {
     const left = Math.max(0, this.wanted - this.done);
     // How fast others are is not known here, so how long it takes can only be said to who works alone.
-    const seconds = this.times.length >= 3 && this.mine === this.done ? median(this.times) * left : 0;
+    const seconds = this.times.length >= 3 && this.mine === this.done ? median(this.times) * left * (page.questions?.length ?? 1) : 0;
     const time = seconds && left ? ` · ${about(seconds)}` : "";
     this.pace.textContent = `${planned(this.done, this.wanted, this.noun, this.mine)}${time}`;
     const share = this.wanted ? Math.min(1, this.done / this.wanted) : 0;

@@ -8,7 +8,7 @@ const { words } = page;
 const tall = matchMedia("(max-aspect-ratio: 1/1)");
 export const stacked = () => tall.matches;
 export const place = (side) => (stacked() ? { left: "top", right: "bottom" } : { left: "left", right: "right" })[side];
-export const spoken = (value) => (value === "left" || value === "right" ? `${place(value)} ${words.chosen}` : value);
+export const spoken = (value, said = words) => (value === "left" || value === "right" ? `${place(value)} ${said.chosen}` : value);
 
 /** Which way to swipe for which answer. */
 export const swipes = () => (stacked() ? { up: "left", down: "right" } : { left: "left", right: "right" });

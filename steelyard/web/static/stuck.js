@@ -5,8 +5,11 @@ import { pixels } from "./api.js";
 import { ago, number } from "./format.js";
 import { element, one, page } from "./page.js";
 
-const { chosen } = page.words;
-const SPOKEN = { left: `the left one ${chosen}`, right: `the right one ${chosen}`, equal: "equal", "cannot judge": "cannot judge" };
+/** What was said, in the words of its question. */
+function spoken({ answer, question = "" }) {
+  const { chosen } = page.questions?.find((one) => one.key === question)?.words ?? page.words;
+  return answer === "left" || answer === "right" ? `the ${answer} one ${chosen}` : answer;
+}
 const SURE = 5000; // milliseconds to say “yes”
 
 export class Stuck {
@@ -97,8 +100,8 @@ const many = (n, noun) => `${number(n)} ${noun}${n === 1 ? " is" : "s are"}`;
 /** What was answered, in the words of the page. */
 function what({ event, followed }) {
   const gone = followed.length ? ", then undone" : "";
-  if (event?.kind === "comparison") return `You said: ${SPOKEN[event.body?.answer] ?? event.body?.answer}${gone}`;
-  if (event?.kind === "decision") return `You decided: ${SPOKEN[event.body?.answer] ?? event.body?.answer}${gone}`;
+  if (event?.kind === "comparison") return `You said: ${spoken(event.body ?? {})}${gone}`;
+  if (event?.kind === "decision") return `You decided: ${spoken(event.body ?? {})}${gone}`;
   if (event?.kind === "grade") return `You graded: ${page.grades?.[event.body?.grade]?.name ?? event.body?.grade}${gone}`;
   if (event?.kind?.startsWith("undo")) return "You took an answer back";
   return event ? "Something from another version" : "An entry that cannot be read";

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from steelyard.pairs import Answer
 from steelyard.web.api.schema.fields import ImageId, In, RowId, Seconds, Text, Uuid
+from steelyard.web.api.schema.questions import QuestionKey, QuestionOut
 
 __all__ = [
     "ComparisonIn",
@@ -43,6 +44,9 @@ class PairOut(BaseModel):
     left: str
     right: str
     expires: float
+    answered: list[str] = Field(
+        [], description="Keys of further questions that you have answered about it already."
+    )
 
 
 class LeaseOut(BaseModel):
@@ -62,6 +66,9 @@ class LeaseOut(BaseModel):
     note: str = ""
     wording: str
     gone: list[int]
+    questions: list[QuestionOut] = Field(
+        description="What is asked about each pair, the main question first."
+    )
 
 
 class ComparisonIn(In):
@@ -77,6 +84,7 @@ class ComparisonIn(In):
     note: Annotated[Text, Field(max_length=500)] = ""
     exclude: list[ImageId] = Field(default_factory=list, max_length=2)
     supersedes: Uuid | None = None
+    question: QuestionKey = Field("", description="Key of a further question; empty is the main one.")
 
 
 class ComparisonOut(BaseModel):
@@ -125,6 +133,7 @@ class ComparisonRow(BaseModel):
     note: str
     source: str
     role: Literal["answer", "decision"]
+    question: str = ""
 
 
 class ComparisonList(BaseModel):

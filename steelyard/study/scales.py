@@ -1,0 +1,270 @@
+"""The scales of further questions: one convex head each, on the features and reduction of the main question's model.
+
+    models/round-003-1f0c9a2b/question-bleeding.safetensors    a head; its rows are those of the model itself
+
+They are fitted with every model and never move in between: which pairs are asked follows from the main question alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.arrays import Rows
+from steelyard.config.questions import MAIN
+from steelyard.errors import RankerError, StudyError, command
+from steelyard.evaluate.scales import ScaleCorrelation, composite, correlate_scales, reliability
+from steelyard.loop.chance import Purpose
+from steelyard.loop.learn import fit, teaching
+from steelyard.ranker.posterior import Posterior
+from steelyard.store.records import Model
+from steelyard.study.asked import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steelyard.ranker.convex import ConvexHead
+    from steelyard.ranker.learner import Learner
+    from steelyard.study.study import Study
+
+__all__ = [
+    "FEWEST",
+    "QuestionsReport",
+    "Scale",
+    "add_scales",
+    "learn_scales",
+    "load_head",
+    "of_question",
+    "questions_report",
+    "scales_of",
+]
+
+FEWEST = 10
+"""Answers from which on a further question has a scale."""
+
+_DRAWS, _IMAGES = 400, 2000  # of a correlation's interval: more of either changes nothing that is shown
+
+
+def learn_scales(
+    study: Study, working: Path, learner: Learner, inputs: NDArray[Any], left_out: Rows
+) -> dict[str, Any]:
+    """Fit a head for every further question with enough answers, and write it beside the main one.
+
+    Returns:
+        For each of them by key what the model's metrics keep: from how many answers it was learnt.
+    """
+    from safetensors.numpy import save
+
+    from steelyard.ranker.convex_ranker import ConvexRanker
+    from steelyard.ranker.learner import Learner
+    from steelyard.study.learning import answers_about
+
+    for old in working.glob("question-*.safetensors"):
+        old.unlink()  # of a training that was killed
+    learnt: dict[str, Any] = {}
+    if study.config.questions and learner.config.multitask:  # grades are of the main question
+        learner = Learner(learner.config.with_changes(multitask=False), inputs, pool=learner.pool)
+    for one in study.config.questions:
+        answers = answers_about(study.store.answers.lessons(question=one.key), left_out)
+        count = int(teaching(answers.labels, answers.reserved, learns_reserved=True).sum())
+        if count < FEWEST:
+            continue
+        ranker = fit(learner, answers.pairs, answers.labels, reserved=answers.reserved)
+        assert isinstance(ranker, ConvexRanker)  # the configuration allows no other
+        _file(working, one.key).write_bytes(save(ranker.head.to_arrays()))
+        learnt[one.key] = {"answers": count}
+    return learnt
+
+
+def load_head(folder: Path, key: str) -> ConvexHead | None:
+    """The head of a further question in a model's folder; None where the model has none.
+
+    Raises:
+        StudyError: it is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    from steelyard.ranker.convex import ConvexHead
+
+    try:
+        return ConvexHead.from_arrays(dict(load(_file(folder, key).read_bytes())))
+    except FileNotFoundError:
+        return None
+    except (OSError, SafetensorError, RankerError, ValueError) as error:
+        raise StudyError(
+            f"the scale {key!r} of the model in {folder} cannot be read ({error}); train again with: steelyard train"
+        ) from error
+
+
+def _file(folder: Path, key: str) -> Path:
+    return folder / f"question-{key}.safetensors"
+
+
+def _no_scale(study: Study, key: str) -> StudyError:
+    """The error for a question whose scale the newest model does not have."""
+    answers = counted(study.config, study.store).get(key, 0)
+    if answers < FEWEST:
+        what = f"it has {answers} answer{'s' * (answers != 1)}, and a scale needs {FEWEST}; answer more pairs"
+    else:
+        what = (
+            f"its {answers} answers came after the newest model; train with: {command('train', study.folder)}"
+        )
+    return StudyError(f"the question {key!r} has no scale yet: {what}")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One scale of a study.
+
+    Attributes:
+        key: of its question, `main` for the main one.
+        posterior: of the images that have a score, in their order; None where the newest model has no such scale.
+        weight: in the composite score.
+    """
+
+    key: str
+    posterior: Posterior | None
+    weight: float
+
+
+def scales_of(study: Study, model: Model, main: Posterior, rows: Rows) -> list[Scale]:
+    """Every scale of a model over the same images, the main one first.
+
+    Args:
+        study: whose questions.
+        model: the newest that can be read.
+        main: its posterior.
+        rows: the images that have a score.
+    """
+    part = main.rows(rows)
+    found = [Scale(MAIN, part, study.config.page.weight)]
+    for one in study.config.questions:
+        head = load_head(study.folder / model.path, one.key)
+        fits = head is not None and len(head.weights) == part.features_N_D.shape[1]
+        found.append(
+            Scale(one.key, head.posterior(rows=part.features_N_D) if head and fits else None, one.weight)
+        )
+    return found
+
+
+def of_question(study: Study, model: Model, main: Posterior, key: str) -> Posterior:
+    """The posterior of the same images on the scale of a question; an empty key is the main one.
+
+    Raises:
+        StudyError: the model has no such scale yet.
+    """
+    if not key:
+        return main
+    [scale] = [one for one in scales_of(study, model, main, np.arange(len(main))) if one.key == key]
+    if scale.posterior is None:
+        raise _no_scale(study, key)
+    return scale.posterior
+
+
+def add_scales(
+    table: pd.DataFrame, scales: list[Scale], places: NDArray[np.int64], unit: list[Scale] | None = None
+) -> None:
+    """Put `score_KEY` and `uncertainty_KEY` of every further question into a table of scores, and the `composite`.
+
+    Args:
+        table: of scores, in any order.
+        scales: the main one first.
+        places: which image of the scales each row of the table is.
+        unit: scales of the images that standardise, None where they are the same.
+    """
+    parts: list[tuple[NDArray[np.float64], NDArray[np.float64], float]] = []
+    for scale, own in zip(scales, unit or scales, strict=True):
+        mean, std = _mean_std(scale.posterior, len(places))
+        if scale.key != MAIN:
+            table[f"score_{scale.key}"], table[f"uncertainty_{scale.key}"] = mean[places], std[places]
+        if own.posterior is not None and len(own.posterior):
+            centre, spread = own.posterior.mean.mean(), float(own.posterior.mean.std()) or 1.0
+            mean, std = (mean - centre) / spread, std / spread
+        parts.append((mean[places], std[places], scale.weight))
+    # A scale without weight takes nothing away where it is not known.
+    used = [part for part in parts if part[2]]
+    found = composite(
+        [score for score, _, _ in used], [std for _, std, _ in used], [weight for *_, weight in used]
+    )
+    table["composite"], table["uncertainty_composite"] = found
+
+
+def _mean_std(posterior: Posterior | None, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if posterior is None:
+        return np.full(n, np.nan), np.full(n, np.nan)
+    return posterior.mean, np.sqrt(posterior.variance)
+
+
+@dataclass(frozen=True)
+class QuestionsReport:
+    """The questions of a study, their scales, and how these go together.
+
+    Attributes:
+        questions: a row each: `key`, `question`, `weight`, `answers`, `learnt` (how many the newest model learnt from),
+            `reliability` (0 … 1, None without a scale).
+        correlations: a row for each two scales: `one`, `other`, and the fields of `ScaleCorrelation`.
+    """
+
+    questions: list[dict[str, Any]]
+    correlations: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"questions": self.questions, "correlations": self.correlations}
+
+
+def questions_report(study: Study, model: Model | None, scales: list[Scale]) -> QuestionsReport:
+    """What is asked, how much was answered, and how the scales go together; `scales` is empty before the first model."""
+    answers = counted(study.config, study.store)
+    learnt = (
+        {}
+        if model is None
+        else {key: one["answers"] for key, one in model.metrics.get("questions", {}).items()}
+    )
+    learnt[MAIN] = 0 if model is None else int(model.metrics.get("answers", 0))
+    drawn = _drawn(study, model, scales)
+    page = study.config.page
+    asked = [
+        (MAIN, page.question, page.weight),
+        *((q.key, q.question, q.weight) for q in study.config.questions),
+    ]
+    rows = [
+        {
+            "key": key, "question": question, "weight": weight, "answers": answers["" if key == MAIN else key],
+            "learnt": learnt.get(key, 0), "reliability": reliability(*drawn[key]) if key in drawn else None,
+        }
+        for key, question, weight in asked
+    ]  # fmt: skip
+    keys = [key for key, _, _ in asked if key in drawn]
+    pairs = [(one, other) for k, one in enumerate(keys) for other in keys[k + 1 :]]
+    return QuestionsReport(
+        rows,
+        [{"one": one, "other": other, **_correlation(drawn, one, other).to_dict()} for one, other in pairs],
+    )
+
+
+Drawn = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def _drawn(study: Study, model: Model | None, scales: list[Scale]) -> Drawn:
+    """Means and joint draws of every scale over the same images; of a large study over some of them."""
+    found: Drawn = {}
+    for number, scale in enumerate(scales):
+        if scale.posterior is None or model is None:
+            continue
+        some = np.unique(
+            np.linspace(0, len(scale.posterior) - 1, min(_IMAGES, len(scale.posterior))).astype(np.int64)
+        )
+        part = scale.posterior.rows(some)
+        found[scale.key] = part.mean, part.sample(_DRAWS, study.chance.rng(Purpose.SCALES, model.id, number))
+    return found
+
+
+def _correlation(drawn: Drawn, one: str, other: str) -> ScaleCorrelation:
+    (mean, draws), (mean2, draws2) = drawn[one], drawn[other]
+    return correlate_scales((mean, mean2), (draws, draws2))
