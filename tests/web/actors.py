@@ -66,7 +66,8 @@ class Client(httpx.Client):
     """Somebody at the API: knows the server and carries the CSRF token."""
 
     def __init__(self, server: Server, **options: Any) -> None:
-        super().__init__(base_url=server.url, **options)
+        # A busy machine is no failure; 5 s, as is usual, are soon over on one.
+        super().__init__(**{"base_url": server.url, "timeout": 60, **options})
         self.server = server
 
     @property

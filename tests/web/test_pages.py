@@ -132,34 +132,33 @@ OVERLAPS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_label_lies_on_another(
-    make_study: MakeStudy, teach: Teach, serve: Serve, window: Open, size: str
-) -> None:
-    """Eight people with long names who answered as much as each other, and grades with long names."""
+def test_no_label_lies_on_another(make_study: MakeStudy, teach: Teach, serve: Serve, window: Open) -> None:
+    """Eight people with long names who answered as much as each other, and grades with long names, at every size."""
     long = tuple(f"Endoscopic activity index {k}: how it looks" for k in range(4))
     study = make_study(ask={"random_share": 0.5, "start": "random", "budget": "400%"}, page={"grades": long})
     people = [f"Prof. Dr. Maximiliane-Theodora Wolkenstein-Habsburg, ward {k}" for k in range(8)]
     for name in people:
         teach(study, 12, annotator=name)
-    user = window(serve(study), size=SIZES[size])
-    page = user.open("/progress")
-    settle(user, "progress")
-    assert page.evaluate(OVERLAPS) == []
-    assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
-    names = page.locator("#people .legend span")
-    assert names.count() == 6
-    assert set(names.all_inner_texts()) < set(people), "whole names: long ones differ at their ends"
-    assert "2 others" in page.locator("#people .legend").inner_text()
-    assert page.locator("#accuracy .legend span").all_inner_texts() == [
-        "this study, with its 95 % interval",
-        "forecast, with its 95 % interval",
-        "had only its random pairs been asked, with a 95 % interval at the end",
-    ]
-    assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
-    page.locator("#accuracy summary").click()
-    assert page.locator("#accuracy tbody tr:has-text('random pairs alone')").count() == 6
-    assert serious(page) == []
+    server = serve(study)
+    for size in SIZES:
+        user = window(server, size=SIZES[size])
+        page = user.open("/progress")
+        settle(user, "progress")
+        assert page.evaluate(OVERLAPS) == [], size
+        assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0, size
+        names = page.locator("#people .legend span")
+        assert names.count() == 6
+        assert set(names.all_inner_texts()) < set(people), "whole names: long ones differ at their ends"
+        assert "2 others" in page.locator("#people .legend").inner_text()
+        assert page.locator("#accuracy .legend span").all_inner_texts() == [
+            "this study, with its 95 % interval",
+            "forecast, with its 95 % interval",
+            "had only its random pairs been asked, with a 95 % interval at the end",
+        ]
+        assert "coin" in (page.locator("#accuracy svg.chart").text_content() or "")
+        page.locator("#accuracy summary").click()
+        assert page.locator("#accuracy tbody tr:has-text('random pairs alone')").count() == 6
+        assert serious(page) == [], size
 
 
 def test_administration(make_study: MakeStudy, serve: Serve, window: Open) -> None:
