@@ -187,7 +187,8 @@ async def ranking(request: Request) -> Response:
 async def progress(request: Request) -> Response:
     """How far the study is."""
     web, who = web_of(request), await _enter(request, "annotator")
-    return render("progress.html", **_shell(web, who, "/progress"))
+    several = bool(web.study.config.questions) and who.may("lead")
+    return render("progress.html", several=several, **_shell(web, who, "/progress"))
 
 
 @router.get("/model")

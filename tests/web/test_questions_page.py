@@ -223,3 +223,16 @@ def test_the_api_says_how_scales_go_together(several: Study, serve: Serve, enter
     assert [row["learnt"] for row in found["questions"]] == [24, 24, 0]
     assert all(key in row for row in found["correlations"] for key in ("pearson", "spearman_low", "observed"))
     assert [(row["one"], row["other"]) for row in found["correlations"]] == [("", "bleeding")]
+
+
+@pytest.mark.browser
+def test_progress_has_a_line_for_each_question(several: Study, serve: Serve, window: Open) -> None:
+    for pair in several.ask(4, annotator="kt"):
+        for key in ("", "bleeding"):
+            several.tell(pair, "left", annotator="kt", question=key)
+    page = window(serve(several)).open("/progress")
+    page.wait_for_function("() => document.querySelectorAll('#questions tbody tr').length === 3")
+    rows = page.locator("#questions tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [
+        [question, number, "no scale yet"] for question, number in zip(ASKED, ("4", "4", "0"), strict=True)
+    ]

@@ -141,5 +141,22 @@ async function look() {
   one("#stop-text").textContent = data.stop;
 }
 
+/** A line for each question, and how their scales go together. */
+async function questions() {
+  const box = one("#questions");
+  if (!box) return;
+  const data = await call("GET", "/questions").catch(() => null); // the next look tries again
+  if (!data) return;
+  const name = (key) => key || "main";
+  const two = (value) => value.toFixed(2);
+  const rows = data.questions.map((q) => [q.question, number(q.answers), q.reliability == null ? "no scale yet" : two(q.reliability)]);
+  const cells = (kind, texts) => element("tr", {}, ...texts.map((text) => element(kind, kind === "th" ? { scope: "col" } : {}, text)));
+  one("table", box).replaceChildren(element("thead", {}, cells("th", ["question", "answers", "reliability"])), element("tbody", {}, ...rows.map((row) => cells("td", row))));
+  one("#questions-together").replaceChildren(...data.correlations.filter((c) => c.pearson != null).map((c) => element("li", {},
+    `${name(c.one)} and ${name(c.other)}: correlation ${two(c.pearson)} (95 %: ${two(c.pearson_low)} to ${two(c.pearson_high)})`)));
+}
+
 await look();
+await questions();
+setInterval(() => { if (!document.hidden) questions(); }, 10 * page.pollSeconds * 1000);
 setInterval(() => { if (!document.hidden) look(); }, page.pollSeconds * 1000);
