@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from steelyard import __version__
-from steelyard.cli import exchange, images, people, questions, rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli import agreement, exchange, images, people, questions, rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
 from steelyard.cli.console import app, escape_markup, out
 from steelyard.errors import SteelyardError, why_not
 from steelyard.privacy import read_umask

@@ -318,6 +318,9 @@ def score(
             metavar="KEY", help="One scale in full, by the key of its question; main is the main one."
         ),
     ] = "",
+    answers_alone: Annotated[
+        bool, typer.Option("--answers-alone", help="Also scores from the answers alone, without the images.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score images: score, uncertainty, interval and rank, and how unlike the study's images each is.
@@ -331,14 +334,21 @@ def score(
 
     Where a study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and `composite`: the weighted mean
     of all scales, each with mean 0 and deviation 1 over the study's images. Its uncertainty takes their errors as independent.
+
+    With --answers-alone there are also `alone`, `alone_low`, `alone_high` (95%) and `alone_rank`: Bradley and Terry's scores
+    (Rao and Kupper's with ties) in logits of the answers, drawn towards 0 by a weak prior where answers are few; `model_alone`,
+    the model's score on that scale; `differs`, where the two contradict each other (mislabelled, or a blind spot of the model);
+    and `infit`, `outfit`, how much answers about the image surprise (1 is as expected). Without a model there are only these.
     """
     from steelyard.study.domain import sentence as about_domain
 
     with opened_study(study) as opened, progress_bar() as progress:
-        table = opened.score(folder, question=question or None, progress=progress)
+        table = opened.score(
+            folder, question=question or None, answers_alone=answers_alone, progress=progress
+        )
         if folder is None:
             _say_without_score(opened, len(table))
-        if (folder is not None or table.attrs["domain"]) and (
+        if (folder is not None or table.attrs.get("domain")) and (
             said := about_domain(table, own=folder is None)
         ):
             err.print(escape_markup(said), soft_wrap=True)
@@ -375,18 +385,6 @@ def grade(
         if table.attrs["domain"]:
             err.print(escape_markup(about_domain(table, own=True)), soft_wrap=True)
     deliver(table, output, as_json)
-
-
-@app.command()
-def agreement(study: StudyFolder, as_json: AsJson = False) -> None:
-    """How well answers agree: between people, with themselves, and with the model."""
-    from steelyard.evaluate.consistency import side_in_words
-
-    with opened_study(study) as opened:
-        facts = opened.agreement()
-    if facts["side"] and not as_json:
-        facts["side"] = side_in_words(facts["side"])
-    deliver_facts(facts, as_json)
 
 
 @app.command()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.errors import ExperimentError
+from steelyard.evaluate.shares import share_interval
 
 __all__ = ["SideBias", "cohen_kappa", "fleiss_kappa", "raw_agreement", "side_bias"]
 
@@ -21,12 +22,16 @@ class SideBias:
         right: answers `right`.
         share: left / (left + right); NaN without such answers.
         p_value: two-sided binomial test against one half.
+        low: lower end of the 95% interval (Wilson) of the share.
+        high: upper end.
     """
 
     left: int
     right: int
     share: float
     p_value: float
+    low: float
+    high: float
 
 
 def raw_agreement(first: ArrayLike, second: ArrayLike) -> float:
@@ -83,8 +88,9 @@ def side_bias(left: int, right: int) -> SideBias:
 
     total = left + right
     if total == 0:
-        return SideBias(0, 0, float("nan"), float("nan"))
-    return SideBias(left, right, left / total, float(binomtest(left, total, 0.5).pvalue))
+        return SideBias(0, 0, *[float("nan")] * 4)
+    p_value = float(binomtest(left, total, 0.5).pvalue)
+    return SideBias(left, right, left / total, p_value, *share_interval(left / total, total))
 
 
 def _two(first: ArrayLike, second: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

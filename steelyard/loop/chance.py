@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     KNOWN = 10  # pairs whose answer follows from their grades
     ADJUDICATION = 13  # which image of a pair is on the left for whoever decides about it
     SCALES = 15  # how scales of several questions go together
+    RELIABILITY = 16  # intervals of figures about people
 
 
 @dataclass(frozen=True)

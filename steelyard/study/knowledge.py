@@ -52,6 +52,28 @@ class Knowledge:
     def __init__(self, study: Study, belief: Belief) -> None:
         self._study, self._belief = study, belief
 
+    def score(
+        self, folder: str | Path | None, *, answers_alone: bool, question: str | None, progress: Progress | None = None
+    ) -> pd.DataFrame:  # fmt: skip
+        """Of the study's images or of others, by the model and, if wanted, by the answers alone."""
+        from steelyard.study.answers_alone import beside_the_model
+
+        if folder is not None and answers_alone:
+            raise StudyError(
+                f"nobody has answered about the images of {folder}; answers alone score the study's own images only"
+            )
+        if folder is not None:
+            return self.scores_of(folder, progress, question)
+        if not answers_alone:
+            return self.scores(progress, question)
+        if question:
+            raise StudyError(
+                f"answers alone score the main question, not {question!r}; leave the question out"
+            )
+        self._study.follow()
+        known = self._study.store.models.newest() is not None
+        return beside_the_model(self._study, self.scores(progress, question) if known else None)
+
     def scores(self, progress: Progress | None = None, question: str | None = None) -> pd.DataFrame:
         """Of the study's images: on every scale, or in full on that of one question."""
         study = self._study
@@ -180,15 +202,17 @@ class Knowledge:
         return Pace(float(np.median(paces)) if paces else np.nan, max(1, len(there)))
 
     def agreement(self) -> dict[str, Any]:
-        """How well answers agree."""
+        """How well answers agree, and how reliable everybody is."""
         from steelyard.evaluate.consistency import consistency
+        from steelyard.study.agreement import answered_of, reliability_of
 
-        answers = self._study.store.answers.arrays()
         posterior = self._belief.refresh().state.posterior
-        return consistency(
-            answers.pairs, answers.labels, answers.annotator, list(answers.annotators), answers.left_first,
-            None if posterior is None else posterior.difference(answers.pairs)[0],
+        told = answered_of(self._study, self._study.store.answers.arrays())
+        agreed = consistency(
+            told.pairs, told.labels, told.annotator, list(told.annotators), told.left_first,
+            None if posterior is None else posterior.difference(told.pairs)[0],
         )  # fmt: skip
+        return {**agreed, **reliability_of(self._study, told).to_dict()}
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score."""

@@ -108,9 +108,7 @@ class Study:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
-        watch = CatalogWatch(
-            place
-        )  # looks before the file is opened, so that nothing happens in between unseen
+        watch = CatalogWatch(place)  # looks before the file is opened: nothing happens in between unseen
         return cls(place, *open_files(place), watch)
 
     def close(self) -> None:
@@ -322,12 +320,9 @@ class Study:
         return known_grades(self, upto)
 
     def score(
-        self,
-        folder: str | Path | None = None,
-        *,
-        question: str | None = None,
+        self, folder: str | Path | None = None, *, question: str | None = None, answers_alone: bool = False,
         progress: Progress | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         """Score of every image: `image`, `path`, `score`, `uncertainty`, `low`, `high` (95%), `rank` (1 = the highest).
 
         `unlike` is the share of the study's images that are more typical, `off_domain` whether that flags it. Images that are excluded or could not be read are left out; `left_out` tells which.
@@ -336,13 +331,14 @@ class Study:
         Args:
             folder: score the images of this folder instead; they need not belong to the study.
             question: only on the scale of this one, by key (`main` is the main question); None is all of them.
+            answers_alone: also what the answers say without the images (`alone`, …, `differs`); only that before there is a model.
             progress: told how far it is.
 
         Raises:
-            StudyError: there is no model yet, or none with this scale.
+            StudyError: there is no model yet, or none with this scale; or no answer to score by.
         """
-        known, key = self._knowledge, None if question is None else question_key(self.config, question)
-        return known.scores(progress, key) if folder is None else known.scores_of(folder, progress, key)
+        key = None if question is None else question_key(self.config, question)
+        return self._knowledge.score(folder, answers_alone=answers_alone, question=key, progress=progress)
 
     def scales(self) -> QuestionsReport:
         """What is asked, how much was answered, and how the scales of the questions go together."""
@@ -384,7 +380,7 @@ class Study:
         return self.policy.budget
 
     def agreement(self) -> dict[str, Any]:
-        """How well answers agree: between people, with themselves, and with the model."""
+        """How well answers agree, between people, with themselves and with the model, and how reliable each person is: `figures`, `people`."""
         return self._knowledge.agreement()
 
     def status(self) -> dict[str, Any]:

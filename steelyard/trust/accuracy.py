@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats
+from steelyard.evaluate.shares import share_interval
 from steelyard.ranker.left_out import without_own_answers
 from steelyard.ranker.likelihood import sigmoid
 
@@ -47,7 +48,6 @@ an adaptive choice has asked less about what a left-out answer already told, and
 
 _WIDEST = 0.15  # an interval of more than ± 15 points says nothing that is worth a number
 _FEWEST = 5  # random pairs, without which nobody has looked whether the expectation is right
-_Z95 = 1.959963984540054  # 95% of the normal distribution are within so many standard deviations
 _SHARED = 100.0  # of n answers about the same images, learnt by one model, the curves' variance is 1 + this/n times as large
 _FEW = 3.0  # n answers may all agree with a wrong curve, which then looks sharp: this/n more deviation
 _TOGETHER = 25.0  # the same for the noise of random pairs
@@ -216,14 +216,6 @@ def share_right(differences: ArrayLike, answers: ArrayLike) -> tuple[float, floa
     right = float(np.where(delta == 0, 0.5, (delta > 0) == (given == 1))[clear].sum())
     low, high = share_interval(right / n, n)
     return right / n, low, high, n
-
-
-def share_interval(share: float, n: float) -> tuple[float, float]:
-    """The 95% interval (Wilson) of a share of n."""
-    z2 = _Z95**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def random_curve(

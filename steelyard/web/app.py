@@ -35,7 +35,17 @@ from steelyard.study import Study
 from steelyard.web import health, logs, pages, problems, sign_on
 from steelyard.web.access import Access, read_access
 from steelyard.web.addresses import UNSPECIFIED, listen, listening_address
-from steelyard.web.api import answers, conflicts, images, models, people, progress, questions, signatures
+from steelyard.web.api import (
+    agreement,
+    answers,
+    conflicts,
+    images,
+    models,
+    people,
+    progress,
+    questions,
+    signatures,
+)
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
 from steelyard.web.bodies import Bodies
@@ -111,7 +121,18 @@ def create_app(
     app.state.web = web
     app.state.metrics, app.state.readiness = Metrics(), Readiness()
     app.state.metrics_token = metrics_token
-    for room in (answers, conflicts, images, progress, models, people, questions, study_routes, signatures):
+    for room in (
+        answers,
+        conflicts,
+        images,
+        progress,
+        agreement,
+        models,
+        people,
+        questions,
+        study_routes,
+        signatures,
+    ):
         app.include_router(room.router, prefix="/api/v1")
     app.include_router(pages.router)
     app.include_router(health.router)

@@ -40,6 +40,7 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Adjudicate", "/adjudicate", "lead"),
     ("Ranking", "/ranking", "lead"),
     ("Progress", "/progress", "annotator"),
+    ("Agreement", "/agreement", "annotator"),
     ("Model", "/model", "lead"),
     ("Admin", "/admin", "lead"),
 )
@@ -189,6 +190,13 @@ async def progress(request: Request) -> Response:
     web, who = web_of(request), await _enter(request, "annotator")
     several = bool(web.study.config.questions) and who.may("lead")
     return render("progress.html", several=several, **_shell(web, who, "/progress"))
+
+
+@router.get("/agreement")
+async def agreement(request: Request) -> Response:
+    """How well people agree; annotators see their own line."""
+    web, who = web_of(request), await _enter(request, "annotator")
+    return render("agreement.html", **_shell(web, who, "/agreement", lead=who.may("lead")))
 
 
 @router.get("/model")

@@ -27,6 +27,8 @@ def settle(user: Window, name: str) -> None:
         page.wait_for_function(  # a chart, or words where there is too little for one
             "() => document.querySelectorAll('.picture > svg.chart, .picture > .empty').length === 4"
         )
+    elif name == "agreement":
+        page.wait_for_function("() => document.body.dataset.ready === 'true'")
     elif name == "admin":
         page.wait_for_selector("#people tbody tr")
         page.wait_for_function(

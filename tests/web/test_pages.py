@@ -11,7 +11,18 @@ from tests.web.actors import MakeStudy, Open, Serve, Teach
 from tests.web.looking import SIZES, serious, settle
 
 pytestmark = pytest.mark.browser
-PAGES = ("compare", "grade", "ranking", "progress", "model", "admin", "login", "api", "nothing-here")
+PAGES = (
+    "compare",
+    "grade",
+    "ranking",
+    "progress",
+    "agreement",
+    "model",
+    "admin",
+    "login",
+    "api",
+    "nothing-here",
+)
 
 
 @pytest.mark.parametrize("size", SIZES)
