@@ -225,7 +225,7 @@ class Answers:
         return self._read(query)
 
     def of_image(self, image_id: str) -> list[Comparison]:
-        """The answers that count about one image, in the order of the log."""
+        """The answers to the main question that count about one image, in the order of the log."""
         row = sa.select(images.c.row).where(images.c.id == image_id).scalar_subquery()
         # Two lookups in two indices; an OR would read the whole table.
         its = sa.union(
@@ -233,7 +233,9 @@ class Answers:
             sa.select(pairs.c.id).where(pairs.c.second_row == row),
         )
         ordinary = comparisons.c.pair.not_in(sa.select(pairs.c.id).where(pairs.c.expected.is_not(None)))
-        query = DESCRIBED.where(comparisons.c.pair.in_(its), ordinary, COMPARISONS.counts)
+        query = DESCRIBED.where(
+            comparisons.c.pair.in_(its), comparisons.c.question == "", ordinary, COMPARISONS.counts
+        )
         return self._read(query.order_by(comparisons.c.seq))
 
     def _read(self, query: sa.Select[Any]) -> list[Comparison]:
