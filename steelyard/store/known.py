@@ -23,8 +23,17 @@ from steelyard.store.errors import ConflictError, StoreError, UnknownRecordError
 from steelyard.store.locks import DESCRIBED
 from steelyard.store.log import COMPARISONS
 from steelyard.store.pairs import EXCLUDED, put_pairs
-from steelyard.store.records import Expected, KnownAnswers, KnownKind, KnownPair, Leased, NewKnown, NewPair
-from steelyard.store.schema import comparisons, pair_leases, pairs
+from steelyard.store.records import (
+    Expected,
+    KnownAnswer,
+    KnownAnswers,
+    KnownKind,
+    KnownPair,
+    Leased,
+    NewKnown,
+    NewPair,
+)
+from steelyard.store.schema import WITHDRAWN, comparisons, pair_leases, pairs
 
 __all__ = ["KNOWN_REPEAT", "Known"]
 
@@ -151,13 +160,14 @@ class Known:
         with self._db.reading() as connection:
             return {row.pair: row.handed_at for row in connection.execute(query)}
 
-    def holding(self, annotator: str, *, now: float | None = None) -> tuple[int, int]:
-        """How many pairs of the study somebody holds, and how many gold ones."""
+    def holding(self, annotator: str, *, now: float | None = None) -> tuple[int, int, int]:
+        """How many pairs of the study somebody holds, how many gold ones, and how many of those they never had."""
         with self._db.reading() as connection:
             at = self._db.clock(connection, now)
             ordinary = len(leases.running(connection, annotator, fields.LARGEST, at))
-            gold = connection.execute(_HELD, {"annotator": annotator, "kind": "gold"}).scalars().all()
-            return ordinary, len(gold)
+            who = {"annotator": annotator, "kind": "gold"}
+            held, free = (len(connection.execute(query, who).all()) for query in (_HELD, _FREE))
+            return ordinary, held, free
 
     def count(self, annotator: str | None = None, kind: KnownKind | None = None) -> int:
         """How many answers to such pairs count, of one annotator or of all."""
@@ -174,10 +184,12 @@ class Known:
         with self._db.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def answer(self, comparison: str) -> tuple[KnownPair, str] | None:
-        """The pair of an answer to the main question, if its answer is known, and the id of the image that was on the left."""
-        query = sa.select(comparisons.c.pair, comparisons.c.left_row).where(
-            comparisons.c.id == fields.client_id(comparison), comparisons.c.question == ""
+    def answer(self, comparison: str) -> KnownAnswer | None:
+        """One answer to the main question beside what is known; None for one to any other pair, and for an undo."""
+        query = sa.select(comparisons.c.pair, comparisons.c.left_row, comparisons.c.answer).where(
+            comparisons.c.id == fields.client_id(comparison),
+            comparisons.c.answer != WITHDRAWN,
+            comparisons.c.question == "",
         )
         with self._db.reading() as connection:
             found = connection.execute(query).one_or_none()
@@ -185,7 +197,9 @@ class Known:
         if not rows or found is None:
             return None
         pair = _known_pair(rows[0])
-        return pair, pair.first if found.left_row == pair.first_row else pair.second
+        left = "first" if found.left_row == pair.first_row else "second"
+        worse = Answer.LEFT if pair.expected == left else Answer.RIGHT
+        return KnownAnswer(pair, Answer(found.answer), Answer.EQUAL if pair.expected == "equal" else worse)
 
     def answers(self, annotator: str | None = None) -> KnownAnswers:
         """The answers to such pairs that count, as columns, beside what is known now."""

@@ -176,6 +176,12 @@ class Pairs:
                     connection, [(id, annotator) for id in ids], self._db.clock(connection, now)
                 )
 
+    def held(self, annotator: str, *, now: float | None = None) -> set[int]:
+        """Numbers of the pairs that somebody holds and has not answered."""
+        with self._db.reading() as connection:
+            at = self._db.clock(connection, now)
+            return set(leases.running(connection, annotator, fields.LARGEST, at))
+
     def free_count(self, annotator: str, *, now: float | None = None) -> int:
         """How many pairs `lease` could hand to this annotator, those already held included."""
         with self._db.reading() as connection:

@@ -45,6 +45,7 @@ from steelyard.web.api import (
     progress,
     questions,
     signatures,
+    training,
 )
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
@@ -121,7 +122,7 @@ def create_app(
     app.state.web = web
     app.state.metrics, app.state.readiness = Metrics(), Readiness()
     app.state.metrics_token = metrics_token
-    for room in (
+    rooms = (
         answers,
         conflicts,
         images,
@@ -132,7 +133,9 @@ def create_app(
         questions,
         study_routes,
         signatures,
-    ):
+        training,
+    )
+    for room in rooms:
         app.include_router(room.router, prefix="/api/v1")
     app.include_router(pages.router)
     app.include_router(health.router)

@@ -31,6 +31,7 @@ from steelyard.web.gone import Gone
 from steelyard.web.handing import Handing
 from steelyard.web.ids import ImageIds
 from steelyard.web.keeper import Keeper
+from steelyard.web.pair_numbers import PairNumbers
 from steelyard.web.pictures import Pictures
 from steelyard.web.placer import Placer
 from steelyard.web.problems import Problem
@@ -38,6 +39,7 @@ from steelyard.web.ranking import Rankings
 from steelyard.web.scribe import Scribe
 from steelyard.web.sight import Sight
 from steelyard.web.trainer_words import waiting_for
+from steelyard.web.training import Training
 
 __all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe", "nobody"]
 
@@ -78,7 +80,9 @@ class Web:
         self.gone = Gone(study.store)
         self.disputes = Disputes(study)
         self.handing = Handing(study)
-        self.sight = Sight(study.store, self.examples.rows)
+        self.numbers = PairNumbers(study)
+        self.training = Training(study, self.handing, self.numbers)
+        self.sight = Sight(study.store, lambda: self.examples.rows() | self.training.example_rows())
         self.drawing = CapacityLimiter(4)
         # An uploaded picture may cost hundreds of megabytes while it is unpacked.
         self.placing = CapacityLimiter(1)
@@ -124,6 +128,9 @@ class Web:
                     config.page.reasons,
                     self.study.grade_list.texts,
                     *([one.key, one.question, one.words.to_dict()] for one in config.questions),
+                    *filter(
+                        None, [config.people.instructions, config.people.examples, config.people.consent]
+                    ),
                 ]
             )
             name = hashlib.blake2b(said.encode(), digest_size=6).hexdigest()

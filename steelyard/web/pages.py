@@ -25,6 +25,7 @@ from steelyard.web.api.study import study_info
 from steelyard.web.auth import Principal
 from steelyard.web.context import Web, maybe, web_of
 from steelyard.web.problems import Problem
+from steelyard.web.prose import read_prose
 
 __all__ = ["error_page", "router", "static_version"]
 
@@ -45,7 +46,9 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
     ("Admin", "/admin", "lead"),
 )
 
-_OWN = re.compile(rf"({'|'.join(address for _, address, _ in PAGES)}|/api)(\?[A-Za-z0-9_.=&-]{{0,200}})?")
+_OWN = re.compile(
+    rf"({'|'.join(address for _, address, _ in PAGES)}|/instructions|/api)(\?[A-Za-z0-9_.=&-]{{0,200}})?"
+)
 
 
 @cache
@@ -79,7 +82,10 @@ def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str,
         "study": config.name,
         "words": words,
         "here": here,
-        "pages": [(name, address) for name, address, role in PAGES if who is not None and who.may(role)],
+        "pages": [
+            *((name, address) for name, address, role in PAGES if who is not None and who.may(role)),
+            *([("Instructions", "/instructions")] if who is not None and web.training.instructions() else []),
+        ],
         "who": who,
         "login": web.accounts.login,
         "data": {
@@ -131,9 +137,11 @@ async def home() -> Response:
 async def compare(request: Request) -> Response:
     """Two images, one question."""
     web, who = web_of(request), await _enter(request, "annotator")
+    if await run_in_threadpool(web.training.to_read, who.name):
+        return _to_instructions("/compare")
     config = web.study.config
-    done = await run_in_threadpool(web.store.answers.count)
-    mine = await run_in_threadpool(web.store.answers.count, who.name)
+    done = await run_in_threadpool(web.training.answered)
+    mine = await run_in_threadpool(web.training.mine, who.name)
     web.asker.want(who.name)
     return render(
         "compare.html",
@@ -141,7 +149,7 @@ async def compare(request: Request) -> Response:
         reasons=config.page.reasons,
         **_shell(
             web, who, "/compare", reasons=config.page.reasons, keys=dict(config.page.keys), breakMinutes=config.page.break_minutes, ahead=AHEAD,
-            leaseSeconds=config.ask.lease_seconds, done=done, mine=mine, wanted=web.study.budget,
+            breakAnswers=config.page.break_answers, leaseSeconds=config.ask.lease_seconds, done=done, mine=mine, wanted=web.training.wanted,
             questions=[one.model_dump() for one in asked(web)],
         ),
     )  # fmt: skip
@@ -151,6 +159,8 @@ async def compare(request: Request) -> Response:
 async def grade(request: Request) -> Response:
     """One image, its grade."""
     web, who = web_of(request), await _enter(request, "annotator")
+    if await run_in_threadpool(web.training.to_read, who.name):
+        return _to_instructions("/grade")
     config = web.study.config
     keys = {name: key for name, key in config.page.keys.items() if name == "undo"}
     data = _shell(
@@ -160,6 +170,7 @@ async def grade(request: Request) -> Response:
         grades=_grades(web),
         keys=keys,
         breakMinutes=config.page.break_minutes,
+        breakAnswers=config.page.break_answers,
         done=0,
         wanted=0,
     )
@@ -177,6 +188,26 @@ async def adjudicate(request: Request) -> Response:
     return render("adjudicate.html", question=page.question, **shell)
 
 
+def _to_instructions(back: str) -> Response:
+    return RedirectResponse(f"/instructions?next={quote(back)}", 303, {"Cache-Control": "no-store"})
+
+
+@router.get("/instructions")
+async def instructions(request: Request, next: str = "") -> Response:
+    """What people read before their first pair, with examples; agreed to where the study asks for that."""
+    web, who = web_of(request), await _enter(request, "annotator")
+    found = web.training.instructions()
+    if found is None:
+        return RedirectResponse("/compare", 303, {"Cache-Control": "no-store"})
+    web.sight.show(who.name, (row for row, _ in found.examples))
+    return render(
+        "instructions.html", blocks=read_prose(found.text), consent=found.consent,
+        examples=[(web.ids.at(row), caption) for row, caption in found.examples],
+        accepted=not await run_in_threadpool(web.training.to_read, who.name),
+        **_shell(web, who, "/instructions", version=found.version, next=own_path(next) or "/compare"),
+    )  # fmt: skip
+
+
 @router.get("/ranking")
 async def ranking(request: Request) -> Response:
     """All images in order."""
@@ -189,7 +220,7 @@ async def progress(request: Request) -> Response:
     """How far the study is."""
     web, who = web_of(request), await _enter(request, "annotator")
     several = bool(web.study.config.questions) and who.may("lead")
-    return render("progress.html", several=several, **_shell(web, who, "/progress"))
+    return render("progress.html", several=several, **_shell(web, who, "/progress", mayLead=who.may("lead")))
 
 
 @router.get("/agreement")

@@ -99,8 +99,10 @@ def test_what_was_said_stands_beside_what_is_known(store: Store, gold: list[int]
         worse = {gold[0]: 11, gold[1]: 3, gold[2]: 9}.get(one.pair)  # the third is wrong
         said = Answer.EQUAL if worse is None else Answer.LEFT if one.left == image_id(worse) else Answer.RIGHT
         store.answers.add(say.about(one, said, id=f"a{one.pair}"), require_lease=True)
-        pair, left = store.known.answer(f"a{one.pair}") or pytest.fail("it is one")
-        assert (pair.id, left) == (one.pair, one.left)
+        beside = store.known.answer(f"a{one.pair}")
+        assert beside is not None
+        assert (beside.pair.id, beside.said) == (one.pair, said)
+        assert (beside.expected is said) == (one.pair != gold[2])
     found = store.known.answers("kt")
     right = dict(zip(found.pair.tolist(), (found.labels == found.expected).tolist(), strict=True))
     assert right == {gold[0]: True, gold[1]: True, gold[2]: False, gold[3]: True}
@@ -154,4 +156,4 @@ def test_nothing_about_a_lease_stands_out(store: Store, gold: list[int], pair_id
     times = store.known.handed_at("kt", [*(one.pair for one in ordinary), hidden.pair])
     assert set(times.values()) == {1e9}
     assert hidden.expires == ordinary[1].expires
-    assert store.known.holding("kt", now=1e9 + 8) == (3, 1)
+    assert store.known.holding("kt", now=1e9 + 8) == (3, 1, 3)

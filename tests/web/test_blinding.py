@@ -74,6 +74,8 @@ class Walk:
             ("POST", "/grades/{id}/undo"): lambda: {"id": new()},
             ("POST", "/session"): lambda: {"name": "kt", "password": "wrong password"},
             ("POST", "/tokens"): lambda: {"label": "another"},
+            ("POST", "/instructions"): lambda: {"version": "0"},
+            ("POST", "/warmup/skip"): dict,
             ("POST", "/signatures"): lambda: {"meaning": "seen", "password": "x"},
             ("POST", "/annotators/{name}/password"): lambda: {"password": "correct horse battery"},
             # of leads and admins: any body, they are refused before it matters
@@ -145,7 +147,9 @@ def test_no_route_tells_an_annotator_anything(clinic: Server, enter: Enter) -> N
     # A walk of refusals would find nothing.
     refused = {route for route, status in statuses.items() if status >= 400}
     known = {(method, f"/api/v1{path}") for method, path in LEADS}
-    for method, path in refused - known - {("POST", "/api/v1/session")}:
+    # There is nothing to agree to and no warm-up in this study.
+    known |= {("POST", f"/api/v1/{path}") for path in ("session", "instructions", "warmup/skip")}
+    for method, path in refused - known:
         assert statuses[method, path] == 403, (method, path, statuses[method, path])
     assert len(statuses) - len(refused) >= 20
 

@@ -18,7 +18,7 @@ from steelyard.store.records.answers import (
 from steelyard.store.records.audit import AuditEntry
 from steelyard.store.records.grades import Grade, GradeArrays, NewGrade
 from steelyard.store.records.images import Excluded, Image, NewImage
-from steelyard.store.records.known import KnownAnswers, KnownPair, NewKnown
+from steelyard.store.records.known import KnownAnswer, KnownAnswers, KnownPair, NewKnown
 from steelyard.store.records.models import Model, NewModel, TrainerState
 from steelyard.store.records.pairs import Expected, KnownKind, Leased, NewPair, PairColumns, StoredPair
 from steelyard.store.records.people import (
@@ -45,6 +45,7 @@ __all__ = [
     "GradeArrays",
     "Handshake",
     "Image",
+    "KnownAnswer",
     "KnownAnswers",
     "KnownKind",
     "KnownPair",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.pairs import Answer
 from steelyard.store.records.pairs import Expected, KnownKind
 
-__all__ = ["KnownAnswers", "KnownPair", "NewKnown"]
+__all__ = ["KnownAnswer", "KnownAnswers", "KnownPair", "NewKnown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class KnownPair:
     kind: KnownKind
     expected: Expected
     retired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """One answer about such a pair as it was shown: what was said, and what is known."""
+
+    pair: KnownPair
+    said: Answer
+    expected: Answer
 
 
 @dataclass(frozen=True, slots=True)

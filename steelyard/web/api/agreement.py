@@ -73,7 +73,8 @@ def agreement(web: WebOf, who: Anyone) -> AgreementOut:
     """
     if who.may("lead"):
         return _kept(web, "agreement", lambda: _everybody(web))
-    own = own_figures(web.study, who.name)
+    # What counts without hidden pairs would tell which those are; one's session, which counts them, is told elsewhere.
+    own = None if web.training.hides else own_figures(web.study, who.name)
     return AgreementOut(
         answers=own.answers if own else 0, sentence=YOURS if own else NOBODY, against="", figures=[],
         people=[_person(own)] if own else [], between=[],

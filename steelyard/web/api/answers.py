@@ -9,7 +9,8 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel
 
 from steelyard.errors import StudyError
-from steelyard.store.records import NewComparison, NewGrade
+from steelyard.pairs import Answer
+from steelyard.store.records import Leased, NewComparison, NewGrade
 from steelyard.web.api import cursor
 from steelyard.web.api.questions import asked, known_question
 from steelyard.web.api.schema.answering import (
@@ -17,6 +18,7 @@ from steelyard.web.api.schema.answering import (
     ComparisonList,
     ComparisonOut,
     ComparisonRow,
+    Feedback,
     GradeIn,
     GradeList,
     GradeOut,
@@ -29,6 +31,7 @@ from steelyard.web.api.schema.answering import (
     Suggestions,
     UndoIn,
     UndoOut,
+    Warmup,
 )
 from steelyard.web.api.schema.fields import Uuid
 from steelyard.web.context import Anyone, Web, WebOf
@@ -52,34 +55,52 @@ def _written_once(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 @router.post("/pairs/lease", tags=["compare"], responses=responses(401, 403, 422, 503))
 def lease_pairs(body: LeaseIn, web: WebOf, who: Anyone) -> LeaseOut:
     """Take pairs to answer. Those you hold already come first, with the same sides; leases are renewed."""
-    leased, lacking = web.handing.pairs(who.name, body.count)
-    web.asker.want(who.name, beyond=body.beyond)
-    web.sight.show(who.name, (row for pair in leased for row in (pair.left_row, pair.right_row)))
+    handed = web.training.hand(who.name, body.count)
+    if not handed.waits:
+        web.asker.want(who.name, beyond=body.beyond)
+    web.sight.show(who.name, (row for pair in handed.pairs for row in (pair.left_row, pair.right_row)))
     answered = web.store.answers.count()
-    state = web.asker.state(who.name, handed=len(leased), answered=answered, beyond=body.beyond)
-    name = web.ids.public
-    told = web.store.answers.further(who.name, [p.pair for p in leased]) if web.study.config.questions else {}
+    state: Any = handed.waits or web.asker.state(
+        who.name, handed=len(handed.pairs), answered=answered, beyond=body.beyond
+    )
     return LeaseOut(
-        pairs=[
-            PairOut(
-                id=p.pair,
-                left=name(p.left),
-                right=name(p.right),
-                expires=p.expires,
-                answered=told.get(p.pair, []),
-            )
-            for p in leased
-        ],
+        pairs=_shown(web, who.name, handed.pairs),
         questions=asked(web),
-        state="missing" if lacking and not leased else state,
+        state="missing" if handed.lacking and not handed.pairs else state,
         more=not web.asker.exhausted,
-        mine=web.store.answers.count(who.name),
-        answered=answered,
-        wanted=web.study.budget,
+        mine=web.training.mine(who.name),
+        answered=web.training.answered(),
+        wanted=web.training.wanted,
         note=web.note(),
         wording=web.wording,
-        gone=web.gone.pairs(who.name),
+        gone=_gone_pairs(web, who.name),
+        again_at=handed.again_at,
+        warmup=None
+        if handed.warmup is None
+        else Warmup(
+            done=handed.warmup[0], of=handed.warmup[1], skippable=web.study.config.people.warmup_skip
+        ),
     )
+
+
+def _shown(web: Web, annotator: str, leased: list[Leased]) -> list[PairOut]:
+    """Pairs as they are told; one time for all of them, for when each was renewed would tell hidden ones apart."""
+    name, number = web.ids.public, web.numbers.public
+    several = web.study.config.questions
+    told = web.store.answers.further(annotator, [p.pair for p in leased]) if several else {}
+    first = min((pair.expires for pair in leased), default=0.0)
+    return [
+        PairOut(
+            id=number(p.pair), left=name(p.left), right=name(p.right),
+            expires=first if web.training.hides else p.expires,
+            answered=told.get(p.pair, []),
+        )
+        for p in leased
+    ]  # fmt: skip
+
+
+def _gone_pairs(web: Web, name: str) -> list[int]:
+    return [web.numbers.public(id) for id in web.gone.pairs(name)]
 
 
 @router.post(
@@ -93,21 +114,27 @@ def add_comparison(body: ComparisonIn, web: WebOf, who: Anyone, response: Respon
     if not set(body.exclude) <= {body.left, body.right}:
         raise Problem(422, "exclude: only images of this pair can be excluded with it.")
     content = {id: web.judged(id)[0] for id in (body.left, body.right)}
-    new = NewComparison(
-        body.pair, who.name, body.answer, content[body.left], content[body.right], body.shown_at, body.answered_at,
-        body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
-        "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude), known_question(web, body.question),
-    )  # fmt: skip
-    recorded = web.scribe.add(new)
+    with web.numbers.unnamed():
+        new = NewComparison(
+            web.numbers.stored(body.pair, who.name), who.name, body.answer, content[body.left], content[body.right], body.shown_at, body.answered_at,
+            body.id.lower(), body.supersedes.lower() if body.supersedes else None, body.note,
+            "api" if who.via == "token" else "page", tuple(content[id] for id in body.exclude), known_question(web, body.question),
+        )  # fmt: skip
+        recorded = web.scribe.add(new)
     if (body.exclude or body.supersedes) and recorded.created:
         web.images_changed()
     web.asker.want(who.name)
     response.status_code = 201 if recorded.created else 200
     return ComparisonOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answers.count(since=recorded.seq), wanted=web.study.budget,
-        wording=web.wording, gone=web.gone.pairs(who.name),
+        answered=web.training.answered(since=recorded.seq), wanted=web.training.wanted,
+        wording=web.wording, gone=_gone_pairs(web, who.name), feedback=_feedback(web, recorded.id),
     )  # fmt: skip
+
+
+def _feedback(web: Web, id: str) -> Feedback | None:
+    found = web.training.feedback(id)
+    return None if found is None else Feedback(expected=Answer(found[0]), right=found[1])
 
 
 @router.post("/comparisons/{id}/undo", tags=["compare"], responses=responses(401, 403, 404, 409, 422, 503))
@@ -120,7 +147,7 @@ def undo_comparison(id: AnswerId, body: UndoIn, web: WebOf, who: Anyone) -> Undo
         web.images_changed()
     return UndoOut(
         id=recorded.id, seq=recorded.seq, created=recorded.created,
-        answered=web.store.answers.count(), wanted=web.study.budget, gone=web.gone.pairs(who.name),
+        answered=web.training.answered(), wanted=web.training.wanted, gone=_gone_pairs(web, who.name),
     )  # fmt: skip
 
 
@@ -134,7 +161,7 @@ def list_comparisons(web: WebOf, who: Anyone, cursor_: Cursor = None, limit: Lim
     return ComparisonList(
         comparisons=[
             ComparisonRow(
-                seq=c.seq, id=c.id, pair=c.pair, annotator=c.annotator, answer=c.answer, left=name(c.left),
+                seq=c.seq, id=c.id, pair=web.numbers.public(c.pair), annotator=c.annotator, answer=c.answer, left=name(c.left),
                 right=name(c.right), shown_at=c.shown_at, answered_at=c.answered_at, supersedes=c.supersedes,
                 superseded_by=c.superseded_by, note=c.note, source=c.source, role=c.role, question=c.question,
             )
@@ -204,7 +231,8 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
     """
     given = _Given(web, who.name)
     rows: list[int] = []
-    if web.study.grade_names:
+    waits = web.training.must_agree(who.name)
+    if web.study.grade_names and not waits:
         held = web.store.grades.outstanding(who.name)
         rows = held[:count]
         if len(held) < min(count, HANDFUL):
@@ -222,9 +250,9 @@ def suggest_grading(web: WebOf, who: Anyone, count: Annotated[int, Query(ge=1, l
             )
             for row in rows
         ],
-        state="open" if rows else "missing" if lacking else "done",
+        state="consent" if waits else "open" if rows else "missing" if lacking else "done",
         wording=web.wording,
-        sentence="" if taken else given.why_nothing(),
+        sentence="Agree to the instructions first." if waits else "" if taken else given.why_nothing(),
         graded=len(given.mine),
         given=given.total,
         wanted=given.wanted,

@@ -57,16 +57,19 @@ def progress(web: WebOf, who: Anyone) -> Progress:
             kept.value = _progress(web)
             kept.made = time.monotonic()
         found = kept.value
-    return found if who.may("lead") else _blind(found, who.name)
+    return found if who.may("lead") else _blind(web, found, who.name)
 
 
 @router.get("/achieved", responses=responses(401, 403, 503))
 def achieved(web: WebOf, who: Anyone) -> Achieved:
     """What was reached, for the end of the work."""
     ranking = web.rankings.newest()
-    answered = web.store.answers.count()
+    apart = web.training.hides and not who.may("lead")
+    answered = web.training.answered() if apart else web.store.answers.count()
     done = "been given" if ranking is None else f"put {len(ranking.order):,} images in order"
     sentence = f"{counted(answered, 'answer')} {'has' if answered == 1 else 'have'} {done}."
+    if apart:  # figures that count without hidden pairs would tell which those are
+        return Achieved(sentence=sentence, next="", ladder=[], accuracy=[])
     sentence += f" {web.study.accuracy().sentence}"
     ladder: list[str] = []
     if ranking is not None and who.may("lead") and len(ranking.order):
@@ -199,8 +202,10 @@ def _unsure(web: Web, ranking: Ranking | None) -> UnsurePart:
     )
 
 
-def _people(web: Web) -> PeoplePart:
-    counts = sorted((c for c in web.store.answers.by_annotator() if c.answers), key=lambda c: -c.answers)
+def _people(web: Web, *, gold: bool = False) -> PeoplePart:
+    """Who answered how much; with `gold`, as people themselves would count."""
+    everybody = web.store.answers.by_annotator(gold=gold)
+    counts = sorted((c for c in everybody if c.answers), key=lambda c: -c.answers)
     rows = [
         PersonRow(
             annotator=c.annotator, answers=c.answers, equal=c.equal, cannot_judge=c.cannot_judge, undone=c.undone,
@@ -211,10 +216,13 @@ def _people(web: Web) -> PeoplePart:
     answers = web.store.answers.arrays()
     series = []
     for count in counts[:6]:
-        if count.annotator not in answers.annotators:
-            continue
-        code = answers.annotators.index(count.annotator)
+        code = answers.annotators.index(count.annotator) if count.annotator in answers.annotators else -1
         times = np.sort(answers.answered_at[answers.annotator == code])
+        if gold:
+            hidden = web.store.known.answers(count.annotator)
+            times = np.sort(np.concatenate([times, hidden.answered_at[~hidden.warmup]]))
+        if not len(times):
+            continue
         steps = (
             np.unique(np.linspace(0, len(times) - 1, 60).astype(int))
             if len(times)
@@ -263,6 +271,7 @@ def _trainer(web: Web, ranking: Ranking | None) -> TrainerPart:
 
 
 _HIDDEN = "Shown to the study's lead only, so that it cannot steer your answers."
+_APART = "Shown to the study's lead only."
 _STAGES = {
     "training": "The trainer is at work.",
     "waiting": "New answers wait for the next training; it starts by itself.",
@@ -271,21 +280,27 @@ _STAGES = {
 }
 
 
-def _blind(full: Progress, name: str) -> Progress:
+def _blind(web: Web, full: Progress, name: str) -> Progress:
     """Nothing about any image, and nobody else's name: annotators stay unbiased, and unobserved by each other.
 
     What a trainer says may name files, so of that only the stage is told. Made from what is listed here: a field that
     is added to `Progress` does not come along by itself.
     """
+    apart = web.training.hides
+    counted_by = _people(web, gold=True) if apart else full.people
     people = PeoplePart(
-        sentence=full.people.sentence,
-        rows=[row for row in full.people.rows if row.annotator == name],
-        series=[one for one in full.people.series if one.name == name],
+        sentence=counted_by.sentence,
+        rows=[row for row in counted_by.rows if row.annotator == name],
+        series=[one for one in counted_by.series if one.name == name],
     )
     stage = full.trainer.state
+    accuracy, stop, answered, wanted = full.accuracy, full.stop, full.answered, full.wanted
+    if apart:  # what counts without hidden pairs would tell which those are
+        accuracy = AccuracyPart(sentence=_APART, history=[], random=[], ahead=[], level=None)
+        stop, answered, wanted = _APART, web.training.answered(), web.training.wanted
     return Progress(
-        answered=full.answered, wanted=full.wanted, images=full.images, accuracy=full.accuracy,
+        answered=answered, wanted=wanted, images=full.images, accuracy=accuracy,
         spread=SpreadPart(sentence=_HIDDEN, shapes=[]), unsure=UnsurePart(sentence=_HIDDEN, points=[]),
         people=people, next=[], trainer=TrainerPart(state=stage, sentence=_STAGES[stage], done=0, total=0, log=[]),
-        stop=full.stop,
+        stop=stop,
     )  # fmt: skip

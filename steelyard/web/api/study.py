@@ -53,7 +53,10 @@ def study_info(web: Web) -> StudyInfo:
 @router.get("/study", responses=responses(401, 403, 503))
 def get_study(web: WebOf, who: Anyone) -> StudyInfo:
     """Name, question, grades, keys and how far it is."""
-    return study_info(web)
+    info = study_info(web)
+    if who.may("lead"):
+        return info
+    return info.model_copy(update={"answered": web.training.answered(), "wanted": web.training.wanted})
 
 
 @router.patch("/study", responses=responses(401, 403, 409, 412, 422, 503))

@@ -2,6 +2,7 @@
 
 import { call, pixels } from "./api.js";
 import { lineChart } from "./charts.js";
+import { Coach, showSession, whenAgain } from "./coach.js";
 import { Desk } from "./desk.js";
 import { Feed, Item } from "./feed.js";
 import { percent } from "./format.js";
@@ -33,6 +34,7 @@ const skipped = new Set(); // pairs whose pictures could not be loaded
 const LOOK = 700; // ms in which a pair that came up by itself cannot be answered: the key was meant for the one before
 let pause = 0; // such a time, for the pair that comes next
 let more = true; // whether there may be pairs beyond the plan
+let againAt = null; // when there may be pairs again, after a limit
 
 /** Whether this person goes on though the planned answers are in: said on this tab, and true for as long as it is open. */
 const BEYOND = `steelyard.beyond.${page.study}.${page.annotator}`;
@@ -84,11 +86,13 @@ const feed = new Feed(
     const reply = await call("POST", "/pairs/lease", { body: { count: Math.min(50, count + skipped.size), beyond: beyond() }, once: true });
     desk.settle({ done: reply.answered, mine: reply.mine, wanted: reply.wanted }, asked);
     more = reply.more;
+    againAt = reply.again_at;
+    coach.take(reply);
     showNote(reply.note);
     // What the server holds back, too, comes again when its files are there.
     for (const id of skipped) if (!reply.pairs.some((pair) => pair.id === id)) skipped.delete(id);
     learn(reply);
-    const items = reply.pairs.map((pair) => new Item(pair, [pair.left, pair.right]));
+    const items = reply.pairs.map((pair) => new Item({ ...pair, warm: Boolean(reply.warmup) }, [pair.left, pair.right]));
     return { items, state: reply.state };
   },
   wanted,
@@ -96,7 +100,10 @@ const feed = new Feed(
 );
 const recent = new Set(); // answered on this page: a lease reply that crossed the answer must not bring them back
 
+const coach = new Coach({ frames, spoken, next, renew: async () => { current = null; await feed.renew(); if (!current) next(); } });
+
 function show(item, was = null, at = 0) {
+  coach.release();
   current = { item, was, shown: null };
   questions.ask(at);
   questions.keep(item.record);
@@ -153,6 +160,7 @@ function next() {
 }
 
 function answer(value, extra = {}) {
+  if (coach.holds) { coach.go(); return; }
   if (!current || current.shown === null || !current.item.seen) return;
   const { record } = current.item;
   const now = Date.now() / 1000;
@@ -167,7 +175,9 @@ function answer(value, extra = {}) {
   keepHistory();
   flash(frames, value);
   help.over();
+  if (record.warm) { coach.hold(body.id, value); return; } // a reference is about the main question
   desk.counted(now - current.shown, !questions.key);
+  coach.counted();
   // Nobody is asked more about an image that they have just taken out.
   const following = extra.exclude?.length ? -1 : questions.after(questions.at, record);
   if (following >= 0) { turn(following); announce(`${said}. ${questions.text}`); return; }
@@ -182,7 +192,8 @@ function undo() {
   keepHistory();
   const further = last.question ?? "";
   desk.queue.add({ kind: "undo", of: last.id, id: uuid(), pair: last.record.id, ...(further ? { question: further } : {}) });
-  desk.uncounted(!further);
+  if (last.record.warm) coach.release({ undone: true });
+  else desk.uncounted(!further);
   if (!further) recent.delete(last.record.id);
   const at = questions.place(further);
   if (current?.item.record.id === last.record.id) turn(at, last.answer);
@@ -209,6 +220,7 @@ const whyKeys = [
 ];
 
 function askWhy(open) {
+  if (open && coach.holds) { coach.go(); return; }
   if (open && current?.lost) { skip(); return; }
   if (open && !current?.shown) return;
   asking = open;
@@ -244,6 +256,10 @@ async function idle() {
     missing: ["The pictures cannot be found", desk.lacking],
     skipped: ["The remaining pictures could not be loaded", "Nothing was recorded about them. Reload the page to try again, or tell whoever runs the study."],
     unreachable: ["The server cannot be reached", "Your answers are kept in this browser; nothing is lost. New pairs appear when it is back."],
+    limit: againAt
+      ? ["Enough for today. Thank you!", `You have given as many answers as this study takes from one person a day; all of them are saved. You can go on ${whenAgain(againAt)}.`]
+      : ["That was all. Thank you!", "You have given as many answers as this study takes from one person; all of them are saved."],
+    consent: ["One moment", "The instructions were changed; please read them first."],
     done: ["Done. Thank you!", more ? "The planned answers are in." : "Every pair that can be asked has been answered."],
   };
   const state = feed.problem?.status === 401 ? "unreachable" : feed.state === "open" && skipped.size ? "skipped" : feed.state;
@@ -253,6 +269,9 @@ async function idle() {
   one("#finished-next").hidden = state !== "done";
   one("#finished-picture").hidden = state !== "done";
   one("#go-on").hidden = state !== "done" || !more;
+  if (state === "consent") { location.assign("/instructions?next=/compare"); return; }
+  one("#finished-session").hidden = true;
+  if (state === "done" || state === "limit") showSession(one("#finished-session"));
   if (state !== "done" || finished.dataset.told) return;
   finished.dataset.told = "yes";
   announce("Done. Thank you!");
@@ -349,6 +368,7 @@ feed.addEventListener("filled", () => {
   }
 });
 desk.queue.addEventListener("sent", ({ detail }) => {
+  coach.heard(detail.result);
   learn(detail.result);
   if (detail.result?.answered !== undefined) desk.settle({ done: detail.result.answered, wanted: detail.result.wanted });
 });

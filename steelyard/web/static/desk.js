@@ -1,7 +1,7 @@
 // What comparing, grading and adjudicating share: the queue with its dot, progress and pace, the dialogs, the break.
 
 import { call, Problem } from "./api.js";
-import { about, median, planned } from "./format.js";
+import { about, count, median, planned } from "./format.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { Queue } from "./queue.js";
 import { Stuck } from "./stuck.js";
@@ -43,8 +43,14 @@ export class Desk {
     this.mine = page.mine ?? 0;
     this.wanted = page.wanted ?? 0;
     this.changes = 0; // answers given and taken back on this page
-    this.since = Date.now();
+    // Across a reload: work without a pause since when, how many answers, and the last of them.
+    const { since, run, last } = memory.get(`work.${noun}`, {});
+    const going = Date.now() - (last ?? 0) < PAUSE * 1000;
+    this.since = going ? since : Date.now();
+    this.run = going ? run : 0;
     this.last = Date.now();
+    one("#break button").addEventListener("click", () => this.back());
+    addEventListener("keydown", (event) => { if (event.key === "Escape") this.back(); });
     this.queue.addEventListener("state", () => this.showSaved());
     this.queue.addEventListener("refused", ({ detail }) => announce(`An answer was refused: ${detail.problem.message}`));
     this.dot.addEventListener("click", () => this.stuck.open());
@@ -142,8 +148,10 @@ export class Desk {
     this.changes += 1;
     this.times = [...this.times, Math.min(seconds, LONG)].slice(-30);
     memory.set(`pace.${this.noun}`, this.times);
-    if ((Date.now() - this.last) / 1000 > PAUSE) this.since = Date.now();
+    if ((Date.now() - this.last) / 1000 > PAUSE) { this.since = Date.now(); this.run = 0; }
+    this.run += 1;
     this.last = Date.now();
+    memory.set(`work.${this.noun}`, { since: this.since, run: this.run, last: this.last });
     this.showPace();
     this.suggestBreak();
   }
@@ -205,12 +213,22 @@ export class Desk {
   suggestBreak() {
     const minutes = (Date.now() - this.since) / 60000;
     const note = one("#break");
-    if (!page.breakMinutes || minutes < page.breakMinutes || this.reminded === this.since) return;
+    const long = page.breakMinutes && minutes >= page.breakMinutes;
+    const many = page.breakAnswers && this.run >= page.breakAnswers;
+    if (!(long || many) || this.reminded === this.since) return;
     this.reminded = this.since;
     note.hidden = false;
-    const text = `${Math.round(minutes)} minutes without a break. A short break keeps your eye sharp.`;
+    const text = `${long ? `${Math.round(minutes)} minutes` : count(this.run, this.noun)} without a break. A short break keeps your eye sharp.`;
     note.firstElementChild.textContent = text;
-    announce(text);
-    one("button", note).addEventListener("click", () => { note.hidden = true; this.since = Date.now(); }, { once: true });
+    announce(`${text} Escape goes on.`);
+  }
+
+  /** After a break, or without one: the count begins anew. */
+  back() {
+    const note = one("#break");
+    if (note.hidden) return;
+    note.hidden = true;
+    this.since = Date.now();
+    this.run = 0;
   }
 }

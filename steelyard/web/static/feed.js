@@ -133,7 +133,7 @@ export class Feed extends EventTarget {
       this.prepare(this.items);
       if (this.items.length) this.patience = SOON;
       else if (state !== "done") {
-        wait = this.patience;
+        wait = state === "limit" ? 30000 : this.patience;
         this.patience = Math.min(2 * this.patience, LATER);
       }
     } catch (problem) {

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from steelyard.pairs import Answer
-from steelyard.web.api.schema.fields import ImageId, In, RowId, Seconds, Text, Uuid
+from steelyard.web.api.schema.fields import ImageId, In, PairNumber, Seconds, Text, Uuid
 from steelyard.web.api.schema.questions import QuestionKey, QuestionOut
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ComparisonList",
     "ComparisonOut",
     "ComparisonRow",
+    "Feedback",
     "GradeIn",
     "GradeList",
     "GradeOut",
@@ -27,6 +28,7 @@ __all__ = [
     "Suggestions",
     "UndoIn",
     "UndoOut",
+    "Warmup",
 ]
 
 
@@ -54,11 +56,11 @@ class LeaseOut(BaseModel):
 
     `gone` are pairs that were handed out before and are asked no more: an image of theirs was excluded. `missing`: there are
     pairs, but the files of their images are not where they were. `wording` names what the study says and asks now: a page that
-    was opened with another one is loaded again.
+    was opened with another one is loaded again. `consent`: agree to the instructions first; `limit`: no more for now, or at all.
     """
 
     pairs: list[PairOut]
-    state: Literal["open", "choosing", "elsewhere", "done", "missing"]
+    state: Literal["open", "choosing", "elsewhere", "done", "missing", "consent", "limit"]
     more: bool = Field(description="Whether there may be pairs `beyond` the plan.")
     mine: int = Field(description="How many of the answers are yours.")
     answered: int
@@ -69,13 +71,23 @@ class LeaseOut(BaseModel):
     questions: list[QuestionOut] = Field(
         description="What is asked about each pair, the main question first."
     )
+    again_at: float | None = Field(None, description="When there may be pairs again, after a daily limit.")
+    warmup: Warmup | None = Field(None, description="Set while these pairs are for warming up.")
+
+
+class Warmup(BaseModel):
+    """How far somebody's warm-up is."""
+
+    done: int
+    of: int
+    skippable: bool
 
 
 class ComparisonIn(In):
     """One answer. `id` is made by the client: the same answer sent again is the same answer."""
 
     id: Uuid
-    pair: RowId
+    pair: PairNumber
     left: ImageId
     right: ImageId
     answer: Answer
@@ -97,6 +109,16 @@ class ComparisonOut(BaseModel):
     wanted: int
     wording: str
     gone: list[int]
+    feedback: Feedback | None = Field(
+        None, description="After a pair of the warm-up: what is known about it."
+    )
+
+
+class Feedback(BaseModel):
+    """The known answer of a pair as it was shown, and whether it was given."""
+
+    expected: Answer
+    right: bool
 
 
 class UndoIn(In):
@@ -157,7 +179,7 @@ class Suggestions(BaseModel):
     """
 
     images: list[Suggested]
-    state: Literal["open", "done", "missing"]
+    state: Literal["open", "done", "missing", "consent"]
     sentence: str
     wording: str
     graded: int

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-__all__ = ["ChangeId", "ImageId", "In", "Name", "RowId", "Seconds", "Text", "Uuid", "printable"]
+__all__ = ["ChangeId", "ImageId", "In", "Name", "PairNumber", "RowId", "Seconds", "Text", "Uuid", "printable"]
 
 
 def printable(text: str) -> str:
@@ -35,6 +35,7 @@ ChangeId = Annotated[
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(printable)]
 Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False, description="UTC, seconds since 1970.")]
 RowId = Annotated[int, Field(ge=1, le=2**31 - 1)]
+PairNumber = Annotated[int, Field(ge=1, le=2**51 - 1)]
 
 
 class In(BaseModel):
