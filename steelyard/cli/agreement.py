@@ -85,6 +85,10 @@ def _print(facts: dict[str, Any]) -> None:
             out.print(f"  {escape_markup(figure['means'])}", soft_wrap=True)
     if facts["people"]:
         _print_people(facts)
+    if facts["judges"]:
+        out.print("\nas the model has learnt to hear them")
+        for name, judge in facts["judges"].items():
+            out.print(f"  {escape_markup(name)}  {judge['sentence']}", soft_wrap=True)
     between = {k: v for k, v in (facts["between people"] or {}).items() if isinstance(v, dict)}
     if 0 < len(between) <= 15:
         out.print("\nbetween two people (pairs, agreement, Cohen's κ)")

@@ -19,6 +19,7 @@ from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.store.records import Model
 from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
+from steelyard.study.judging import judges_of
 from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
 from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
 from steelyard.study.scales import QuestionsReport, add_scales, of_question, questions_report, scales_of
@@ -212,7 +213,8 @@ class Knowledge:
             told.pairs, told.labels, told.annotator, list(told.annotators), told.left_first,
             None if posterior is None else posterior.difference(told.pairs)[0],
         )  # fmt: skip
-        return {**agreed, **reliability_of(self._study, told).to_dict()}
+        judges = judges_of(None if posterior is None else posterior.panel)
+        return {**agreed, **reliability_of(self._study, told).to_dict(), "judges": judges}
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score."""

@@ -71,3 +71,14 @@ def test_sides_are_those_that_were_shown(tmp_path: Path) -> None:
     place = {str(id): k for k, id in enumerate(study.catalog.ids)}
     shown = [place[c.left] < place[c.right] for c in log]
     assert said.left_first.tolist() == shown
+
+
+def test_leads_read_in_words_whom_the_model_trusts(tmp_path: Path) -> None:
+    study = planted(tmp_path)
+    assert study.agreement()["judges"] == {}, "no model, no judges"
+    study.fit()
+    judges = study.agreement()["judges"]
+    assert set(judges) == {"ann", "bo", "guesser"}
+    assert "look like guesses" in judges["guesser"]["sentence"]
+    assert "of an ordinary one" in judges["ann"]["sentence"]
+    assert judges["guesser"]["worth"] < judges["ann"]["worth"]

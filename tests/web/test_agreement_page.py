@@ -48,6 +48,7 @@ def test_leads_see_everybody(study: Study, serve: Serve, enter: Enter, teach: Te
     found = lea.get(ADDRESS).json()
     assert found["answers"] == 80
     assert {person["annotator"] for person in found["people"]} == {"kt", "mo"}
+    assert all(person["judge"]["worth"] > 0 for person in found["people"])
     assert "answered by several" in found["sentence"]
     assert [(two["first"], two["second"]) for two in found["between"]] == [("kt", "mo")]
     assert {figure["key"] for figure in found["figures"]} >= {"agreement", "alpha_ordinal", "fleiss", "repeats", "triads", "side", "seconds", "infit", "separation"}  # fmt: skip

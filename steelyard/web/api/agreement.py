@@ -85,7 +85,11 @@ def _everybody(web: Web) -> AgreementOut:
     facts = web.study.agreement()
     figures = [FigureOut(**figure) for figure in facts["figures"]]
     between = facts["between people"] or {}
-    people = [PersonOut(**person, about=about(person)) for person in facts["people"]]
+    judges = facts["judges"]
+    people = [
+        PersonOut(**person, about=_about(person, judges), judge=judges.get(person["annotator"]))
+        for person in facts["people"]
+    ]
     if not facts["answers"]:
         sentence = NOBODY
     elif not between:
@@ -102,6 +106,13 @@ def _everybody(web: Web) -> AgreementOut:
             for (one, other), pair in _twos(between, [person.annotator for person in people])
         ],
     )  # fmt: skip
+
+
+def _about(person: dict[str, Any], judges: dict[str, dict[str, Any]]) -> list[str]:
+    """What stands out; a guesser is told of once, by circular answers or by the model."""
+    judge = judges.get(person["annotator"])
+    guesses = judge is not None and judge["flagged"] and "guessing" not in person["flags"]
+    return [*about(person), *([f"{judge['sentence']}."] if judge is not None and guesses else [])]
 
 
 def _twos(between: dict[str, Any], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:

@@ -25,6 +25,7 @@ const LEADS = [
   ["in line", (p) => noted(share(p.in_line), p.in_line == null ? "" : `expected ${percent(p.in_line_expected)}`)],
   ["infit", (p) => [plain(p.infit)]],
   ["outfit", (p) => [plain(p.outfit)]],
+  ["counts as", (p) => (p.judge ? noted(plain(p.judge.worth), `lapses ${percent(p.judge.lapse)}`) : [missing])],
   ["quick against slow", (p) => noted(p.quick_gap == null ? missing : signed(p.quick_gap), span(p.quick_low, p.quick_high, signed))],
 ];
 
@@ -62,7 +63,7 @@ function people(data) {
   const said = data.people.flatMap((person) => person.about.map((text) => element("li", {}, element("strong", {}, person.annotator), ` ${text}`)));
   one("#people .about").replaceChildren(...(said.length ? said : [element("li", {}, "Nothing stands out.")]));
   one("#people .legend").textContent = page.lead
-    ? `Intervals are of 95 %. In line: with ${data.against}, which did not see the answers. Infit and outfit: how much answers surprise, 1 is as expected.`
+    ? `Intervals are of 95 %. In line: with ${data.against}, which did not see the answers. Infit and outfit: how much answers surprise, 1 is as expected. Counts as: how many answers of an ordinary person one of theirs is worth to the model, and how many are probably given without looking.`
     : "Intervals are of 95 %. Sides are drawn by chance, so half is expected. A circular three is A over B, B over C, and C over A.";
   one("#between").hidden = !data.between.length;
   table(one("#between table"), ["people", "pairs", "agreement", "Cohen’s κ"],

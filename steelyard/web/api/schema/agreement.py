@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["AgreementOut", "AloneImage", "AloneOut", "FigureOut", "PersonOut", "TwoPeople"]
+__all__ = ["AgreementOut", "AloneImage", "AloneOut", "FigureOut", "JudgeOut", "PersonOut", "TwoPeople"]
 
 
 class FigureOut(BaseModel):
@@ -18,6 +18,18 @@ class FigureOut(BaseModel):
     percent: bool = Field(description="Whether it is a share.")
     shown: str = Field(description="The figure with its interval, for people.")
     means: str
+
+
+class JudgeOut(BaseModel):
+    """What the model has learnt about how somebody answers (docs/ranker.md)."""
+
+    worth: float = Field(description="How many answers of an ordinary judge one of theirs is worth.")
+    lapse: float = Field(description="Share of answers that seem to be given without looking.")
+    pull: float = Field(description="Towards the left image, in units of score; below 0 towards the right.")
+    tie: float = Field(description="How many times as wide a difference they call equal.")
+    answers: int = Field(description="That this was learnt from.")
+    flagged: bool = Field(description="Whether their answers look like guesses.")
+    sentence: str
 
 
 class PersonOut(BaseModel):
@@ -50,6 +62,9 @@ class PersonOut(BaseModel):
     quick_high: float | None
     flags: list[str] = Field(description="side, guessing, erratic, quick")
     about: list[str] = Field(description="A sentence for each flag: what stands out and what to do.")
+    judge: JudgeOut | None = Field(
+        None, description="For leads, where the model has learnt its judges; else null."
+    )
 
 
 class TwoPeople(BaseModel):
