@@ -42,7 +42,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0007"
+REVISION = "0009"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"

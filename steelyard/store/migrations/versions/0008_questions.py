@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0008"
-down_revision = "0009"
+down_revision = "0007"
 
 _BEFORE = "c.annotator = who AND c.answer"
 _NOW = "c.annotator = who AND c.question = '' AND c.answer"
