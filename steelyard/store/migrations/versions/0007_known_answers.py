@@ -1,6 +1,6 @@
 """Pairs whose answer is known, for warming up and for hidden checks (`store/known.py`).
 
-Revision: 0009. Pairs that were there before have no known answer.
+Revision: 0007. Pairs that were there before have no known answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Several questions about a pair: `comparisons.question`, empty for the main one.
 
-Revision: 0008, after 0009. Rows that were there before are answers to the main question, and keep their hashes: an empty
+Revision: 0008. Rows that were there before are answers to the main question, and keep their hashes: an empty
 question is no part of what is hashed (`store/chain.py`). Handing out pairs on PostgreSQL (0006) looks at the main question
 alone from now on; `steelyard_answer` writes answers to the main question and needs no change.
 """

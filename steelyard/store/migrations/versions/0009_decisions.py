@@ -1,6 +1,6 @@
 """Decisions: a row of the log of answers has a role, what an annotator said or what a lead decided.
 
-Revision: 0007, after 0008. Rows that were there are answers; their hashes stay what they are (`store/chain.py`).
+Revision: 0009. Rows that were there are answers; their hashes stay what they are (`store/chain.py`).
 """
 
 from __future__ import annotations
