@@ -197,7 +197,8 @@ def test_annotators_see_nothing_that_steers_them(team: Team, study: Study, teach
     assert seen["unsure"]["points"] == []
     assert [row["annotator"] for row in seen["people"]["rows"]] in ([], ["kt"])
     [pair] = kt.lease()
-    assert set(pair) == {"id", "left", "right", "expires"}
+    assert set(pair) == {"id", "left", "right", "expires", "answered"}
+    assert pair["answered"] == []
     assert kt.get("/api/v1/achieved").json()["ladder"] == []
 
 

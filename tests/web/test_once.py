@@ -24,7 +24,7 @@ from steelyard.web.auth import digest
 from tests.web.actors import Client, Enter, MakeStudy, Serve, Server
 from tests.web.test_blinding import routes
 
-ANSWER, GRADE, WHO = str(uuid.uuid4()), str(uuid.uuid4()), "you"
+ANSWER, GRADE, DECISION, WHO = str(uuid.uuid4()), str(uuid.uuid4()), str(uuid.uuid4()), "you"
 NAMES = iter(str(uuid.UUID(int=k)) for k in range(1, 10**6))
 
 
@@ -40,6 +40,7 @@ def prepared(make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch) -> Path:
     store.pairs.add_all([NewPair(k, k + 1, 0, "random", "") for k in range(0, 20, 2)])
     first, *_ = store.pairs.lease(WHO, 4, seconds=9000, rng=np.random.default_rng(0))
     store.answers.add(NewComparison(first.pair, WHO, Answer.LEFT, first.left, first.right, id=ANSWER))
+    store.decisions.add(NewComparison(first.pair, WHO, Answer.RIGHT, first.left, first.right, id=DECISION))
     store.grades.lease(WHO, [0, 3, 6], 3, most=8)
     store.grades.add(NewGrade(study.catalog.ids[3], WHO, 1, id=GRADE))
     study.close()
@@ -63,6 +64,12 @@ def excluding(client: Client) -> dict[str, Any]:
     return {"json": {**body, "note": "stool", "exclude": [pair["left"]]}}
 
 
+def deciding(client: Client) -> dict[str, Any]:
+    pair = held(client)
+    body = {"id": "dddddddd-0000-4000-8000-000000000000", "pair": pair["id"], "answer": "left"}
+    return {"json": {**body, "left": pair["left"], "right": pair["right"]}}
+
+
 def named(path: str, **more: Any) -> Callable[[Client], dict[str, Any]]:
     return lambda client: {"path": path, **more}
 
@@ -73,6 +80,8 @@ CHANGES: dict[tuple[str, str], Callable[[Client], dict[str, Any]]] = {
     ("POST", "/pairs/lease"): lambda client: {"json": {"count": 6}},
     ("POST", "/comparisons"): excluding,
     ("POST", "/comparisons/{id}/undo"): named(f"/comparisons/{ANSWER}/undo", json=UNDO),
+    ("POST", "/decisions"): deciding,
+    ("POST", "/decisions/{id}/undo"): named(f"/decisions/{DECISION}/undo", json=UNDO),
     ("POST", "/grades"): lambda c: {
         "json": {"id": "cccccccc-0000-4000-8000-000000000000", "image": c.server.public(0), "grade": 2}
     },
@@ -94,7 +103,10 @@ CHANGES: dict[tuple[str, str], Callable[[Client], dict[str, Any]]] = {
     ("DELETE", "/tokens/{id}"): named("/tokens/1"),
     ("POST", "/signatures"): lambda client: {"json": {"meaning": "reviewed"}},
 }  # fmt: skip
-EXEMPT = {("POST", "/session"), ("DELETE", "/session"), ("POST", "/place")}
+# Agreeing and skipping the warm-up are noted once however often they are sent (test_training.py).
+EXEMPT = {
+    ("POST", "/session"), ("DELETE", "/session"), ("POST", "/place"), ("POST", "/instructions"), ("POST", "/warmup/skip"),
+}  # fmt: skip
 
 
 class Lost(BusyError):
