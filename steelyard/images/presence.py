@@ -55,7 +55,7 @@ def has_file(catalog: Catalog, row: int) -> bool:
         return True
     try:
         return path.stat().st_size > 0
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL byte in the path, of a catalog that was damaged
         return False
 
 

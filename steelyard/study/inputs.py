@@ -119,6 +119,6 @@ def _look(path: Path | None) -> tuple[int, ...]:
         return (1,)
     try:
         seen = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL byte in the path
         return ()
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

@@ -27,6 +27,15 @@ def test_nothing_is_missing(catalog: Catalog) -> None:
     assert (found.images, found.looked, found.missing, found.sentence) == (200, 200, 0, "")
 
 
+def test_a_path_of_a_damaged_catalog_is_a_missing_file(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that was full leaves zeros where names were; looking for such a file is no reason to fail."""
+    monkeypatch.setattr(Catalog, "raw_path", lambda self, row: Path("/images/\0\0\0"))
+    assert not has_file(catalog, 0)
+    assert look_for_files(catalog).missing == 200
+
+
 def test_gone_and_empty_files_are_counted_and_excluded_ones_are_not(catalog: Catalog) -> None:
     for row, path in enumerate(map(catalog.raw_path, range(4))):
         assert path is not None
