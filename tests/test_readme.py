@@ -87,7 +87,7 @@ def test_the_paper_s_three_steps(tmp_path: Path) -> None:
     assert len(table) == 54
     if source.is_dir():
         assert set(table["grade"]) <= {"0-1", "1", "1-2", "2", "2-3", "3"}
-        assert (table["grade"] == table["known"]).mean() > 0.3, "well above the sixth that guessing gives"
+        assert (table["grade"] == table["known"]).mean() > 0.4, "well above the sixth that guessing gives"
 
 
 def test_the_python_example_is_valid() -> None:
