@@ -11,12 +11,23 @@ from pydantic import field_validator
 from steelyard.config.section import Section
 from steelyard.config.words import Words, read_words
 
-__all__ = ["KEY_IN_WORDS", "MAIN", "MOST_QUESTIONS", "QUESTION_KEY", "QuestionConfig", "check_questions"]
+__all__ = [
+    "COMPOSITE",
+    "KEY_IN_WORDS",
+    "MAIN",
+    "MOST_QUESTIONS",
+    "QUESTION_KEY",
+    "QuestionConfig",
+    "check_questions",
+]
 
 QUESTION_KEY = re.compile(r"[a-z][a-z0-9_]{0,29}")
 KEY_IN_WORDS = "1 to 30 small letters, digits and _, a letter first"
 MAIN = "main"
 """How the main question is called where a name is needed; no further question has this key."""
+
+COMPOSITE = "composite"
+"""How the composite of all scales is called among them; no question has this key either."""
 
 MOST_QUESTIONS = 8  # further ones: whoever is asked more about one pair looks at the clock
 
@@ -43,8 +54,9 @@ class QuestionConfig(Section):
     @field_validator("key")
     @classmethod
     def _is_a_name(cls, key: str) -> str:
-        if not QUESTION_KEY.fullmatch(key) or key == MAIN:
-            taken = f"; {MAIN!r} is the question of [page]" if key == MAIN else ""
+        of = {MAIN: "the question of [page]", COMPOSITE: "the composite of all scales"}
+        if not QUESTION_KEY.fullmatch(key) or key in of:
+            taken = f"; {key!r} is {of[key]}" if key in of else ""
             raise ValueError(f"'questions.key' has {KEY_IN_WORDS}, not {key[:80]!r}{taken}")
         return key
 

@@ -224,8 +224,8 @@ class Answers:
             query = query.where(comparisons.c.annotator == annotator)
         return self._read(query)
 
-    def of_image(self, image_id: str) -> list[Comparison]:
-        """The answers to the main question that count about one image, in the order of the log."""
+    def of_image(self, image_id: str, *, question: str = "") -> list[Comparison]:
+        """The answers to one question that count about one image, in the order of the log; an empty key is the main question."""
         row = sa.select(images.c.row).where(images.c.id == image_id).scalar_subquery()
         # Two lookups in two indices; an OR would read the whole table.
         its = sa.union(
@@ -234,7 +234,10 @@ class Answers:
         )
         ordinary = comparisons.c.pair.not_in(sa.select(pairs.c.id).where(pairs.c.expected.is_not(None)))
         query = DESCRIBED.where(
-            comparisons.c.pair.in_(its), comparisons.c.question == "", ordinary, COMPARISONS.counts
+            comparisons.c.pair.in_(its),
+            comparisons.c.question == fields.question(question),
+            ordinary,
+            COMPARISONS.counts,
         )
         return self._read(query.order_by(comparisons.c.seq))
 

@@ -22,7 +22,14 @@ from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.judging import judges_of
 from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
 from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
-from steelyard.study.scales import QuestionsReport, add_scales, of_question, questions_report, scales_of
+from steelyard.study.scales import (
+    QuestionsReport,
+    add_scales,
+    of_question,
+    place_on_scales,
+    questions_report,
+    scales_of,
+)
 from steelyard.study.scores import score_table, spread_over_scores
 from steelyard.trust.accuracy import NOTHING
 from steelyard.trust.stopping import AccuracyEstimate, Pace, advise
@@ -137,10 +144,22 @@ class Knowledge:
             "score": score,
             "uncertainty": float(np.sqrt(posterior.variance[0])),
             "rank": int((others > score).sum()) + 1,
+            "scales": self._placed(made, posterior),
             "unlike": unlike,
             "off_domain": off,
             "domain_note": check.note,
         }
+
+    def _placed(self, model: Model, posterior: Posterior) -> dict[str, tuple[float, float]]:
+        """Score and uncertainty of one picture on the further scales and their composite, by key."""
+        study = self._study
+        if not study.config.questions:
+            return {}
+        own = self._usable()[1]
+        known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
+        return place_on_scales(
+            scales_of(study, model, posterior, np.arange(1)), scales_of(study, model, own, known)
+        )
 
     def grades(self, method: str) -> pd.DataFrame:
         """Scores turned into grades."""

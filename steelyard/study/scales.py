@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
-from steelyard.config.questions import MAIN
+from steelyard.config.questions import COMPOSITE, MAIN
 from steelyard.errors import RankerError, StudyError, command
 from steelyard.evaluate.scales import ScaleCorrelation, composite, correlate_scales, reliability
 from steelyard.loop.chance import Purpose
@@ -39,8 +39,11 @@ __all__ = [
     "learn_scales",
     "load_head",
     "of_question",
+    "on_scale",
+    "place_on_scales",
     "questions_report",
     "scales_of",
+    "why_no_scale",
 ]
 
 FEWEST = 10
@@ -117,6 +120,22 @@ def _no_scale(study: Study, key: str) -> StudyError:
     return StudyError(f"the question {key!r} has no scale yet: {what}")
 
 
+def why_no_scale(study: Study, model: Model, scale: str) -> str:
+    """Why a page cannot show a scale that a model does not have, and what to do: of a further question, or the composite."""
+    if scale != COMPOSITE:
+        answers = counted(study.config, study.store).get(scale, 0)
+        if answers >= FEWEST:
+            return "Its answers came after the newest model; the scale appears with the next training."
+        return f"It has {answers} answer{'s' * (answers != 1)}, and a scale needs {FEWEST}. Answer it for more pairs; the scale appears with the training after."
+    counting = [one for one in study.config.questions if one.weight]
+    if not counting and not study.config.page.weight:
+        return "No scale counts in it: every weight is 0. Set one in study.toml."
+    missing = [one for one in counting if load_head(study.folder / model.path, one.key) is None]
+    if not missing:
+        return "It appears with the next training."
+    return f"It needs every scale that counts, and “{missing[0].question}” has none yet. {why_no_scale(study, model, missing[0].key)}"
+
+
 @dataclass(frozen=True)
 class Scale:
     """One scale of a study.
@@ -166,6 +185,32 @@ def of_question(study: Study, model: Model, main: Posterior, key: str) -> Poster
     return scale.posterior
 
 
+def on_scale(
+    study: Study, model: Model, main: Posterior, scale: str, left_out: Rows
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Score and uncertainty of every image on one scale, NaN where it is left out; None where the model has no such scale.
+
+    Args:
+        study: whose questions.
+        model: the newest that can be read.
+        main: its posterior.
+        scale: the key of a further question, or `composite`.
+        left_out: images that have no score.
+    """
+    rows = np.setdiff1d(np.arange(len(main)), left_out)
+    scales = scales_of(study, model, main, rows)
+    if scale == COMPOSITE:
+        mean, std = _composite(scales, scales, len(rows))
+    else:
+        [one] = [one for one in scales if one.key == scale]
+        mean, std = _mean_std(one.posterior, len(rows))
+    if np.isnan(mean).any():
+        return None
+    score, uncertainty = np.full(len(main), np.nan), np.full(len(main), np.nan)
+    score[rows], uncertainty[rows] = mean, std
+    return score, uncertainty
+
+
 def add_scales(
     table: pd.DataFrame, scales: list[Scale], places: NDArray[np.int64], unit: list[Scale] | None = None
 ) -> None:
@@ -177,21 +222,39 @@ def add_scales(
         places: which image of the scales each row of the table is.
         unit: scales of the images that standardise, None where they are the same.
     """
-    parts: list[tuple[NDArray[np.float64], NDArray[np.float64], float]] = []
-    for scale, own in zip(scales, unit or scales, strict=True):
-        mean, std = _mean_std(scale.posterior, len(places))
+    for scale in scales:
         if scale.key != MAIN:
+            mean, std = _mean_std(scale.posterior, len(places))
             table[f"score_{scale.key}"], table[f"uncertainty_{scale.key}"] = mean[places], std[places]
+    mean, std = _composite(scales, unit or scales, len(places))
+    table["composite"], table["uncertainty_composite"] = mean[places], std[places]
+
+
+def place_on_scales(scales: list[Scale], unit: list[Scale]) -> dict[str, tuple[float, float]]:
+    """Score and uncertainty of one picture on every further scale that there is, and on the composite, by key."""
+    found = {one.key: _mean_std(one.posterior, 1) for one in scales if one.key != MAIN}
+    found[COMPOSITE] = _composite(scales, unit, 1)
+    return {
+        key: (float(mean[0]), float(std[0])) for key, (mean, std) in found.items() if not np.isnan(mean[0])
+    }
+
+
+def _composite(
+    scales: list[Scale], unit: list[Scale], n: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The composite of n images, in the unit of some scales; NaN where one that counts is not known."""
+    parts: list[tuple[NDArray[np.float64], NDArray[np.float64], float]] = []
+    for scale, own in zip(scales, unit, strict=True):
+        if not scale.weight:
+            continue  # a scale without weight takes nothing away where it is not known
+        mean, std = _mean_std(scale.posterior, n)
         if own.posterior is not None and len(own.posterior):
             centre, spread = own.posterior.mean.mean(), float(own.posterior.mean.std()) or 1.0
             mean, std = (mean - centre) / spread, std / spread
-        parts.append((mean[places], std[places], scale.weight))
-    # A scale without weight takes nothing away where it is not known.
-    used = [part for part in parts if part[2]]
-    found = composite(
-        [score for score, _, _ in used], [std for _, std, _ in used], [weight for *_, weight in used]
-    )
-    table["composite"], table["uncertainty_composite"] = found
+        parts.append((mean, std, scale.weight))
+    if not parts:
+        return _mean_std(None, n)
+    return composite([mean for mean, _, _ in parts], [std for _, std, _ in parts], [w for *_, w in parts])
 
 
 def _mean_std(posterior: Posterior | None, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -345,7 +345,7 @@ class Study:
         return self._knowledge.questions()
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
-        """Where a new picture falls: `score`, `uncertainty`, `rank` among the study's images, `unlike`, `off_domain`, `domain_note`."""
+        """Where a new picture falls: `score`, `uncertainty`, `rank` among the study's images, `unlike`, `off_domain`, `domain_note`; `scales`: score and uncertainty on the further ones."""
         return self._knowledge.place(rgb)
 
     def grade(self, *, method: str = "ordinal") -> pd.DataFrame:

@@ -44,6 +44,7 @@ from steelyard.web.api import (
     people,
     progress,
     questions,
+    ranking,
     signatures,
     training,
 )
@@ -126,6 +127,7 @@ def create_app(
         answers,
         conflicts,
         images,
+        ranking,
         progress,
         agreement,
         models,

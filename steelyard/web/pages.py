@@ -16,6 +16,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 
+from steelyard.config.questions import COMPOSITE
+from steelyard.config.words import read_words
 from steelyard.loop.policy import AHEAD
 from steelyard.store.records import Role
 from steelyard.trust.card_sections import card_sections
@@ -212,7 +214,19 @@ async def instructions(request: Request, next: str = "") -> Response:
 async def ranking(request: Request) -> Response:
     """All images in order."""
     web, who = web_of(request), await _enter(request, "lead")
-    return render("ranking.html", grades=_grades(web), **_shell(web, who, "/ranking"))
+    scales = _scales(web)
+    return render(
+        "ranking.html", grades=_grades(web), scales=scales, **_shell(web, who, "/ranking", scales=scales)
+    )
+
+
+def _scales(web: Web) -> list[dict[str, Any]]:
+    """The scales that the ranking may be shown on; none where there is but one."""
+    if not web.study.config.questions:
+        return []
+    words = read_words("", scale=COMPOSITE)
+    whole = {"key": COMPOSITE, "question": "Composite of all scales", "words": words.to_dict()}
+    return [*(one.model_dump() for one in asked(web)), whole]
 
 
 @router.get("/progress")

@@ -30,7 +30,7 @@ class Placer:
         self._idle: threading.Timer | None = None
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
-        """`score`, `uncertainty`, `rank`, `unlike`, `off_domain` and `domain_note` of a picture, as `Study.place`.
+        """`score`, `uncertainty`, `rank`, `scales`, `unlike`, `off_domain` and `domain_note` of a picture, as `Study.place`.
 
         Raises:
             StudyError: there is no model, or the process failed.
@@ -41,7 +41,7 @@ class Placer:
         finally:
             self._rest(IDLE_SECONDS)
         found: dict[str, Any] = {key: float(reply[key]) for key in ("score", "uncertainty", "rank")}
-        return found | {key: reply[key] for key in ("unlike", "off_domain", "domain_note")}
+        return found | {key: reply[key] for key in ("scales", "unlike", "off_domain", "domain_note")}
 
     def stop(self) -> None:
         """End the process."""

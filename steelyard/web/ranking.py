@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.config.questions import COMPOSITE
 from steelyard.errors import StudyError
 from steelyard.store.records import Model
 from steelyard.study import Study
 from steelyard.study.domain import DomainCheck, read_check
 from steelyard.study.models import load_absent, load_posterior, usable_model
+from steelyard.study.scales import on_scale
 from steelyard.study.scores import rank_order
 
 __all__ = ["Filter", "Ranking", "Rankings", "density"]
@@ -34,24 +36,28 @@ class Filter:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Scores of one model.
+    """Scores of one model on one scale.
 
     Attributes:
         model: which.
+        scale: the key of a further question, or `composite`; empty for the main one.
         score: of every catalog row, (N,).
         std: its standard deviation, (N,).
         order: catalog rows from the lowest score to the highest; images that are excluded, could not be read or joined later
             are left out.
         rank: 1 = the highest score, by catalog row; 0 for images that are left out.
         domain: how unlike the others every catalog row is.
+        filtered: what was searched for in it, kept.
     """
 
     model: Model
+    scale: str
     score: NDArray[np.float64]
     std: NDArray[np.float64]
     order: NDArray[np.int64]
     rank: NDArray[np.int64]
     domain: DomainCheck
+    filtered: dict[tuple[Filter, object], NDArray[np.int64]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def off_domain(self) -> int | None:
@@ -76,19 +82,54 @@ class Ranking:
 
 
 class Rankings:
-    """The ranking by the newest model, read once and kept; several threads may ask."""
+    """The rankings by the newest model, one a scale, each read once and kept; several threads may ask."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
         self._lock = threading.Lock()
         self._ranking: Ranking | None = None
         self._excluded: NDArray[np.int64] | None = None
-        self._filtered: dict[Filter, NDArray[np.int64]] = {}  # of the ranking that is kept
-        self._counted = (-1.0, -1, np.zeros(0, dtype=np.int64))
+        self._further: dict[
+            str, tuple[Ranking, object, Ranking | None]
+        ] = {}  # made of what, and what was made
+        self._counted: dict[str, tuple[float, int, NDArray[np.int64]]] = {}
         self._grades: tuple[object, NDArray[np.int64]] = (None, np.zeros(0, dtype=np.int64))
 
-    def newest(self) -> Ranking | None:
-        """The newest model's scores, or None before there is one."""
+    def newest(self, scale: str = "") -> Ranking | None:
+        """The newest model's scores, or None before there is one or where it has no such scale.
+
+        Args:
+            scale: the key of a further question, or `composite`; empty is the main scale.
+
+        Raises:
+            StudyError: the file of the scale is damaged.
+        """
+        main = self._main()
+        if main is None or not scale:
+            return main
+        questions = self.study.config.questions
+        weights = [(one.key, one.weight) for one in questions], self.study.config.page.weight
+        with self._lock:
+            kept = self._further.get(scale)
+        if kept is None or kept[0] is not main or kept[1] != weights:
+            kept = (main, weights, self._on(main, scale))
+            with self._lock:
+                self._further[scale] = kept
+        return kept[2]
+
+    def _on(self, main: Ranking, scale: str) -> Ranking | None:
+        """Another scale of the same model, over the same images."""
+        posterior = load_posterior(self.study.folder / main.model.path)
+        found = on_scale(self.study, main.model, posterior, scale, np.flatnonzero(main.rank == 0))
+        if found is None:
+            return None
+        score, std = np.zeros(len(main.score)), np.zeros(len(main.score))
+        known = np.flatnonzero(main.rank)
+        score[known], std[known] = found[0][known], found[1][known]
+        order, rank = _ordered(score, np.flatnonzero(main.rank == 0))
+        return replace(main, scale=scale, score=score, std=std, order=order, rank=rank, filtered={})
+
+    def _main(self) -> Ranking | None:
         last = self.study.store.models.newest()
         if last is None:
             return None
@@ -113,31 +154,27 @@ class Rankings:
             score[: len(posterior)] = posterior.mean
             std[: len(posterior)] = np.sqrt(np.asarray(posterior.variance, dtype=np.float64))
             absent = load_absent(self.study.folder / model.path, images=images)
-            order = rank_order(score, np.union1d(excluded, absent).astype(np.int64))[::-1]
-            rank = np.zeros(len(score), dtype=np.int64)
-            rank[order] = np.arange(len(order), 0, -1)
+            order, rank = _ordered(score, np.union1d(excluded, absent).astype(np.int64))
             domain = read_check(self.study.folder / model.path, len(score))
-            self._ranking = Ranking(model, score, std, order, rank, domain)
+            self._ranking = Ranking(model, "", score, std, order, rank, domain)
             self._excluded = excluded
-            self._filtered.clear()
             return self._ranking
 
     def rows(self, ranking: Ranking, wanted: Filter) -> NDArray[np.int64]:
         """Catalog rows from the lowest score to the highest that the filter lets through."""
         if wanted == Filter():
             return ranking.order
-        with self._lock:
-            found = self._filtered.get(wanted) if ranking is self._ranking else None
+        # Grades may come while the ranking stays.
+        key = (wanted, None if wanted.grade is None else self.study.store.grades.last_seq())
+        found = ranking.filtered.get(key)
         if found is None:
             mask = self._mask(wanted)
             if wanted.off_domain:
                 mask &= ranking.domain.flagged
             found = ranking.order[mask[ranking.order]]
-            with self._lock:
-                if len(self._filtered) > 32:
-                    self._filtered.clear()
-                if ranking is self._ranking:  # another one may have come meanwhile
-                    self._filtered[wanted] = found
+            if len(ranking.filtered) > 32:
+                ranking.filtered.clear()
+            ranking.filtered[key] = found
         return found
 
     def _mask(self, wanted: Filter) -> NDArray[np.bool_]:
@@ -163,17 +200,18 @@ class Rankings:
             self._grades = (state, self.study.known_grades())
         return self._grades[1]
 
-    def comparisons(self) -> NDArray[np.int64]:
-        """In how many answers every row took part; looked up every few seconds at most."""
-        made, seq, counts = self._counted
+    def comparisons(self, scale: str = "") -> NDArray[np.int64]:
+        """In how many answers on a scale every row took part; looked up every few seconds at most."""
+        made, seq, counts = self._counted.get(scale, (-1.0, -1, np.zeros(0, dtype=np.int64)))
         images = len(self.study.catalog)
         if time.monotonic() - made < 5 and len(counts) >= images:
             return counts
         last = self.study.store.answers.last_seq()
         if last != seq or len(counts) < images:
-            pairs = self.study.store.answers.arrays().pairs
-            counts = np.bincount(pairs.ravel(), minlength=images)
-        self._counted = (time.monotonic(), last, counts)
+            keys = ["", *(q.key for q in self.study.config.questions)] if scale == COMPOSITE else [scale]
+            pairs = [self.study.store.answers.arrays(question=key).pairs.ravel() for key in keys]
+            counts = np.bincount(np.concatenate(pairs), minlength=images)
+        self._counted[scale] = (time.monotonic(), last, counts)
         return counts
 
     def aspect(self) -> float:
@@ -189,6 +227,16 @@ class Rankings:
                 continue
             found.append(width / height)
         return float(np.median(found)) if found else 1.0
+
+
+def _ordered(
+    score: NDArray[np.float64], left_out: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows from the lowest score to the highest, and each row's rank."""
+    order = rank_order(score, left_out)[::-1]
+    rank = np.zeros(len(score), dtype=np.int64)
+    rank[order] = np.arange(len(order), 0, -1)
+    return order, rank
 
 
 def _contains(column: object, text: str, *, whole: bool = False) -> NDArray[np.bool_]:

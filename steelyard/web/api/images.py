@@ -1,4 +1,4 @@
-"""Images by id – and only of this study – and the ranking made of them."""
+"""Images by id, and only of this study: their pixels, what is known about each, taking one out."""
 
 from __future__ import annotations
 
@@ -6,46 +6,35 @@ from typing import Annotated, Literal
 
 import numpy as np
 from anyio import to_thread
-from fastapi import APIRouter, File, Header, Path, Query, Response, UploadFile
+from fastapi import APIRouter, Header, Path, Query, Response
 
-from steelyard.errors import ImageError
-from steelyard.images.decode import decode
+from steelyard.config.questions import COMPOSITE
+from steelyard.errors import ImageError, StudyError
 from steelyard.pairs import Answer
 from steelyard.store.records import Image
 from steelyard.web.api import cursor
 from steelyard.web.api.answers import Cursor, Limit
+from steelyard.web.api.questions import Scale, known_scale, scales
 from steelyard.web.api.schema.fields import ChangeId, ImageId
 from steelyard.web.api.schema.images import (
     ImageChange,
     ImageInfo,
     ImageList,
     ImageListed,
-    ImageRow,
     Neighbour,
-    Placed,
-    RankingOut,
-    RankingSummary,
+    OnScale,
     TookPart,
 )
 from steelyard.web.auth import Principal
-from steelyard.web.bodies import UPLOAD_BYTES
 from steelyard.web.context import Anyone, Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
-from steelyard.web.ranking import Z95, Filter, Ranking
+from steelyard.web.ranking import Ranking
 
-__all__ = ["router"]
+__all__ = ["BINARY", "grade_name", "neighbours", "router"]
 
 router = APIRouter()
-PLACE_MEGAPIXELS = 40
-"""Largest picture to be placed, whatever the study allows for its own: a file of 400 KB may unpack to a gigabyte."""
-PLACE_WAITING = 4
-"""Pictures that wait for their turn; one is unpacked at a time."""
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 Id = Annotated[ImageId, Path(description="The image's id.")]
-Grade = Annotated[int | None, Query(ge=0, le=99, description="Only images of this grade.")]
-Group = Annotated[str, Query(max_length=100, description="Only images of this group.")]
-Text = Annotated[str, Query(max_length=100, description="Text in path, group or id.")]
-OffDomain = Annotated[bool, Query(description="Only images that are flagged as unlike the study's others.")]
 
 
 @router.get(
@@ -121,35 +110,36 @@ def list_images(
 
 
 @router.get("/images/{id}", tags=["images"], responses=responses(401, 403, 404, 422, 503))
-def image(id: Id, web: WebOf, who: Lead) -> ImageInfo:
-    """One image: its place, its neighbours, the comparisons it took part in.
+def image(id: Id, web: WebOf, who: Lead, scale: Scale = "") -> ImageInfo:
+    """One image: its place on a scale, its neighbours there, the comparisons it took part in, and how it scores on every scale.
 
     One that is excluded or could not be read has neither score, rank nor neighbours, as in every table.
     """
     row, content = web.row(id), web.content(id)
     stored = web.store.images.get(content)
-    newest = web.rankings.newest()
+    wanted = known_scale(web, scale)
+    newest = web.rankings.newest(wanted)
     ranking = newest if newest is not None and newest.rank[row] else None
-    below, above = _neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
+    below, above = neighbours(web, ranking, *ranking.neighbours(row)) if ranking else ([], [])
     low, high = ranking.interval(row) if ranking else (None, None)
     unlike, off_domain = ranking.domain.at(row) if ranking else (None, None)
     grade = int(web.rankings.grades()[row])
     names = web.study.grade_names
     return ImageInfo(
         id=id, content=content, path=stored.path, group=stored.group,
-        grade=_grade_name(names, grade),
+        grade=grade_name(names, grade),
         score=float(ranking.score[row]) if ranking else None, low=low, high=high,
         rank=int(ranking.rank[row]) if ranking else None,
         total=len(newest.order) if newest else len(web.study.catalog),
         unlike=unlike, off_domain=off_domain, domain_note=ranking.domain.note if ranking else "",
-        below=below, above=above,
+        below=below, above=above, scale=wanted, scales=_on_every_scale(web, row),
         comparisons=[
             TookPart(
                 other=web.ids.public(c.right if c.left == content else c.left),
                 outcome=_outcome(c.answer, c.left == content),
                 annotator=c.annotator, answered_at=c.answered_at,
             )
-            for c in web.store.answers.of_image(content)
+            for c in web.store.answers.of_image(content, question="" if wanted == COMPOSITE else wanted)
         ],
         excluded=stored.excluded, excluded_by=stored.excluded_by, excluded_reason=stored.excluded_reason,
     )  # fmt: skip
@@ -170,146 +160,37 @@ def change_image(id: Id, body: ImageChange, web: WebOf, who: Lead, key: ChangeId
     web.images_changed()
 
 
-@router.get("/ranking/summary", tags=["ranking"], responses=responses(401, 403, 422, 503))
-def ranking_summary(
-    web: WebOf,
-    who: Lead,
-    grade: Grade = None,
-    group: Group = "",
-    text: Text = "",
-    off_domain: OffDomain = False,
-) -> RankingSummary:
-    """How many images the filter lets through, and which model ranked them."""
-    ranking = web.rankings.newest()
-    rows = (
-        web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain)) if ranking else np.zeros(0)
-    )
-    return RankingSummary(
-        model=ranking.model.id if ranking else None,
-        created=ranking.model.created if ranking else None,
-        count=len(rows),
-        total=len(ranking.order) if ranking else len(web.study.catalog),
-        aspect=web.aspect,
-        grades=list(web.study.grade_names),
-        off_domain=ranking.off_domain if ranking else None,
-        domain_note=ranking.domain.note if ranking else "",
-    )
-
-
-@router.get(
-    "/ranking/scores",
-    tags=["ranking"],
-    response_class=Response,
-    responses=responses(401, 403, 422, 503, also={200: {"content": {"application/octet-stream": BINARY}}}),
-)  # fmt: skip
-def ranking_scores(
-    web: WebOf,
-    who: Lead,
-    grade: Grade = None,
-    group: Group = "",
-    text: Text = "",
-    off_domain: OffDomain = False,
-) -> Response:
-    """All scores in ascending order, as little-endian 32-bit floats."""
-    ranking = web.rankings.newest()
-    rows = (
-        web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain))
-        if ranking
-        else np.zeros(0, dtype=np.int64)
-    )
-    values = ranking.score[rows].astype("<f4") if ranking else np.zeros(0, dtype="<f4")
-    return Response(
-        values.tobytes(), media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
-    )
-
-
-@router.get("/ranking", tags=["ranking"], responses=responses(401, 403, 422, 503))
-def ranking_rows(
-    web: WebOf, who: Lead, start: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, limit: Limit = 200,
-    grade: Grade = None, group: Group = "", text: Text = "", off_domain: OffDomain = False,
-) -> RankingOut:  # fmt: skip
-    """A window of the ranking, from the lowest score to the highest."""
-    ranking = web.rankings.newest()
-    if ranking is None:
-        return RankingOut(model=None, start=start, total=0, images=[])
-    rows = web.rankings.rows(ranking, _filter(web, grade, group, text, off_domain))
-    counts, grades, names = web.rankings.comparisons(), web.rankings.grades(), web.study.grade_names
-    images = []
-    for row in rows[start : start + limit].tolist():
-        low, high = ranking.interval(row)
-        unlike, off = ranking.domain.at(row)
-        images.append(
-            ImageRow(
-                id=web.ids.at(row), score=float(ranking.score[row]), low=low, high=high, rank=int(ranking.rank[row]),
-                grade=_grade_name(names, int(grades[row])), comparisons=int(counts[row]),
-                unlike=unlike, off_domain=off,
-            )
-        )  # fmt: skip
-    return RankingOut(model=ranking.model.id, start=start, total=len(rows), images=images)
-
-
-@router.post("/place", tags=["ranking"], responses=responses(401, 403, 408, 409, 413, 422, 503))
-async def place(
-    web: WebOf,
-    who: Lead,
-    file: Annotated[
-        UploadFile,
-        File(
-            description=f"An image file, at most {UPLOAD_BYTES >> 20} MB and {PLACE_MEGAPIXELS} megapixels."
-        ),
-    ],
-) -> Placed:
-    """Where a new picture falls. It is checked like any other, scored, and not kept."""
-    # Counted here and not by the limiter: between asking it and waiting for it others would slip in.
-    if web.being_placed > PLACE_WAITING:
-        raise Problem(
-            503, "Other pictures are being placed; try again in a moment.", headers={"Retry-After": "5"}
-        )
-    web.being_placed += 1
-    try:
-        return await to_thread.run_sync(_place, web, file, limiter=web.placing)
-    finally:
-        web.being_placed -= 1
-
-
-def _place(web: Web, file: UploadFile) -> Placed:
-    content = file.file.read(UPLOAD_BYTES + 1)
-    if len(content) > UPLOAD_BYTES:
-        raise Problem(413, f"The file is larger than {UPLOAD_BYTES >> 20} MB.", code="size")
-    most = min(PLACE_MEGAPIXELS, web.study.config.images.max_megapixels)
-    try:
-        rgb = decode(content, max_megapixels=most)
-    except ImageError as error:
-        raise Problem(
-            422, f"This file is not a picture that can be read: {error.reason}.", code="image"
-        ) from error
-    del content
-    ranking = web.rankings.newest()
-    if ranking is None:
-        raise Problem(409, "There is no model yet; compare some pairs first.")
-    found = web.placer.place(rgb)
-    score, std = found["score"], found["uncertainty"]
-    below, above = _neighbours(web, ranking, *ranking.around(score))
-    return Placed(
-        score=score, low=score - Z95 * std, high=score + Z95 * std,
-        rank=int((ranking.score[ranking.order] > score).sum()) + 1, total=len(ranking.order),
-        unlike=found["unlike"], off_domain=found["off_domain"], domain_note=found["domain_note"], below=below, above=above,
-    )  # fmt: skip
-
-
-def _neighbours(
+def neighbours(
     web: Web, ranking: Ranking, low: np.ndarray, high: np.ndarray
 ) -> tuple[list[Neighbour], list[Neighbour]]:
+    """Rows below and above as replies name them."""
+
     def named(rows: np.ndarray) -> list[Neighbour]:
         return [Neighbour(id=web.ids.at(int(r)), score=float(ranking.score[r])) for r in rows]
 
     return named(low), named(high)
 
 
-def _filter(web: Web, grade: int | None, group: str, text: str, off_domain: bool) -> Filter:
-    """What is searched for: a public id stands for its content id."""
-    row = web.ids.row(text) if len(text) == 32 else None
-    return Filter(grade, group, text if row is None else web.study.catalog.ids[row], off_domain)
+def _on_every_scale(web: Web, row: int) -> list[OnScale]:
+    """How an image scores on each scale that the newest model has, where there are several."""
+    found = []
+    for key in scales(web):
+        try:
+            ranking = web.rankings.newest(key)
+        except StudyError:
+            continue  # its file is damaged: whoever asks for that scale is told so
+        if ranking is not None and ranking.rank[row]:
+            low, high = ranking.interval(row)
+            found.append(
+                OnScale(
+                    scale=key,
+                    score=float(ranking.score[row]),
+                    low=low,
+                    high=high,
+                    rank=int(ranking.rank[row]),
+                )
+            )
+    return found
 
 
 def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equal", "cannot"]:
@@ -320,7 +201,7 @@ def _outcome(answer: Answer | None, left: bool) -> Literal["more", "less", "equa
     return "cannot"
 
 
-def _grade_name(names: tuple[str, ...], grade: int) -> str | None:
+def grade_name(names: tuple[str, ...], grade: int) -> str | None:
     """The name of a grade, None for no grade."""
     if grade < 0:
         return None

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from steelyard.config.questions import MAIN
+from fastapi import APIRouter, Query
+
+from steelyard.config.questions import COMPOSITE, MAIN
 from steelyard.errors import StudyError
 from steelyard.study.asked import question_key
 from steelyard.web.api.schema.questions import Correlation, QuestionOut, QuestionRow, QuestionsOut
 from steelyard.web.context import Lead, Web, WebOf
 from steelyard.web.problems import Problem, responses
 
-__all__ = ["asked", "known_question", "router"]
+__all__ = ["Scale", "asked", "known_question", "known_scale", "router", "scales"]
 
 router = APIRouter()
+Scale = Annotated[
+    str,
+    Query(
+        max_length=30, pattern=r"^([a-z][a-z0-9_]*)?$",
+        description="Which scale: the key of a further question, or `composite`; empty or `main` is the main one.",
+    ),
+]  # fmt: skip
 
 
 def asked(web: Web) -> list[QuestionOut]:
@@ -38,6 +47,17 @@ def known_question(web: Web, key: str) -> str:
         return question_key(web.study.config, key)
     except StudyError as error:
         raise Problem(422, f"question: {error}.") from None
+
+
+def scales(web: Web) -> list[str]:
+    """Keys of the scales, the main one first and empty, the composite last; none where there is but one."""
+    further = [one.key for one in web.study.config.questions]
+    return ["", *further, COMPOSITE] if further else []
+
+
+def known_scale(web: Web, key: str) -> str:
+    """The key of a scale that somebody sent, empty for the main one; errors as in `known_question`."""
+    return key if key in scales(web) else known_question(web, key)
 
 
 @router.get("/questions", tags=["ranking"], responses=responses(401, 403, 503))

@@ -15,6 +15,7 @@ __all__ = [
     "ImageListed",
     "ImageRow",
     "Neighbour",
+    "OnScale",
     "Placed",
     "RankingOut",
     "RankingSummary",
@@ -66,6 +67,10 @@ class RankingSummary(BaseModel):
 
     model: int | None
     created: float | None
+    scale: Annotated[
+        str, Field(description="Key of a further question, or `composite`; empty for the main scale.")
+    ]
+    no_scale: Annotated[str, Field(description="Why there is a model, but none with this scale; else empty.")]
     count: int
     total: int
     aspect: float
@@ -81,6 +86,16 @@ class Neighbour(BaseModel):
 
     id: str
     score: float
+
+
+class OnScale(BaseModel):
+    """How an image scores on one of several scales; `scale` is empty for the main one."""
+
+    scale: str
+    score: float
+    low: float
+    high: float
+    rank: int
 
 
 class TookPart(BaseModel):
@@ -110,6 +125,11 @@ class ImageInfo(BaseModel):
     domain_note: DomainNote
     below: list[Neighbour]
     above: list[Neighbour]
+    scale: str
+    scales: Annotated[
+        list[OnScale],
+        Field(description="On every scale that the newest model has, where the study has several."),
+    ]
     comparisons: list[TookPart]
     excluded: bool
     excluded_by: str | None
