@@ -2,7 +2,8 @@
 
 Version 0.1 had one ranker of thirty settings and ignored those that did not apply; its files carry no `version`. Its words
 `head`, `trainer` and `posterior = "auto"` are still understood where people write them. Version 2 of the files does not say by
-which recipe features are computed: it knew only the first, and so do models that do not say.
+which recipe features are computed: it knew only the first, and so do models that do not say. Nor do models say whether their
+masks switched the colours of a picture before that could be chosen: they did.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def ranker_from_saved(values: Mapping[str, Any], kind: Kind | None = None) -> Ra
         kind: of the model, where it is known from elsewhere.
     """
     own = dict(values) if "kind" in values else _as_0_1_did(values)
-    found = _applicable({"recipe": 1, **own, "kind": kind or own["kind"]})
+    found = _applicable({"recipe": 1, "mask_colours": True, **own, "kind": kind or own["kind"]})
     return _CLASSES[found["kind"]](**found)
 
 

@@ -33,10 +33,10 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "kind": "network", "backbone": "lite0", "trained_stages": 1, "image_size": 128, "hidden": 0, "dropout": 0.2,
         "learning_rate": 3e-4, "epochs": 40, "patience": 8, "posterior": "draws", "draws": 30, "ties": "half",
     },
-    # PAPER.md, "Training details"
+    # docs/paper.md: what is the authors', and what is not
     "paper": {
-        "kind": "network", "backbone": "densenet169", "image_size": 224, "hidden": 0, "dropout": 0.2, "weight_decay": 1e-4,
-        "learning_rate": 2e-5, "batch_size": 32, "epochs": 300, "patience": 20, "ties": "half", "draws": 30,
+        "kind": "network", "backbone": "densenet169", "image_size": 224, "hidden": 0, "dropout": 0.2, "units": "element",
+        "weight_decay": 1e-4, "learning_rate": 2e-5, "batch_size": 32, "epochs": 300, "patience": 20, "ties": "half", "draws": 30,
     },
 }  # fmt: skip
 

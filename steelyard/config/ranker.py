@@ -136,9 +136,12 @@ class NetworkConfig(RankerSection):
         hidden: width of the hidden layer on features that stay as they are; 0 for none. A network that learns its
             features has none (the paper).
         dropout: p, the share of units that is dropped, in every weight layer.
-        units: what a mask bit switches: input `channel`s (a true weight draw) or single `element`s (the authors').
+        units: what a mask bit switches: input `channel`s, those of the picture itself excepted, or single `element`s of
+            every layer's input, the picture included (the authors').
+        mask_colours: let `channel` masks switch off the colours of the picture as well, as version 0.1 did.
         masks: `shared` by both images of a pair (P9) or `independent` (the authors').
-        weight_decay: λ of P3, in the loss.
+        weight_decay: λ of P3. What is minimised is the *mean* loss of a step's pairs + λ Σ‖W‖², as in the authors' code; P3 as
+            printed has the sum over the step, which is λ / batch_size here.
         learning_rate: step size of the optimiser (Adam).
         batch_size: pairs a step.
         epochs: passes over the answers, at most.
@@ -169,6 +172,7 @@ class NetworkConfig(RankerSection):
     hidden: ZeroOrMore = 128
     dropout: Annotated[float, Field(ge=0, lt=1), Expect("a probability of at least 0 and below 1")] = 0.2
     units: Literal["channel", "element"] = "channel"
+    mask_colours: bool = False
     masks: Literal["shared", "independent"] = "shared"
     weight_decay: Annotated[float, Field(ge=0), Expect("0 or more")] = 1e-4
     learning_rate: Annotated[float, Field(gt=0), Expect("above 0")] = 1e-3
@@ -219,7 +223,13 @@ class NetworkConfig(RankerSection):
             found |= {"draws": remedy, "screening": remedy}
         if self.dropout == 0:
             remedy = "dropout is 0, so there are no masks; leave it out, or set dropout above 0"
-            found |= {"units": remedy, "masks": remedy}
+            found |= {"units": remedy, "mask_colours": remedy, "masks": remedy}
+        elif self.units == "element":
+            found["mask_colours"] = "masks of single elements switch pixels anyway; leave it out"
+        elif self.inputs != "pixels":
+            found["mask_colours"] = (
+                f"this network learns from {self.inputs}, which have no colours; leave it out"
+            )
         return found
 
     @field_validator("backbone")

@@ -19,7 +19,7 @@ from steelyard.options import parse_options
 if TYPE_CHECKING:
     from steelyard.annotators import VirtualAnnotator
 
-__all__ = ["ExperimentConfig", "Method", "parse_method"]
+__all__ = ["ExperimentConfig", "Method", "fixed_of_old", "parse_method"]
 
 SINGLE = ("baseline", "all", "conventional")  # one training, no rounds
 # May differ when a run is taken up again: more of the same, or another place. What the data is, its fingerprint says.
@@ -28,6 +28,8 @@ _GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels"
 _RANKER = {*ConvexConfig.model_fields, *NetworkConfig.model_fields, "head"}
 # Inputs are computed once for all methods.
 _INPUTS = ("backbone", "trained_stages", "image_size", "recipe")
+# Their defaults have changed: what a run was made with is written down, whatever the default is.
+_SAID_APART = ("recipe", "units", "mask_colours")
 # Settings of a ranker that an experiment has its own way for.
 _OUR_OWN = {
     "multitask": "grades are learnt in a fit of their own; use --classify",
@@ -169,8 +171,19 @@ class ExperimentConfig(Section):
         """What has to be the same for two runs to share a folder; methods, seeds and folds may be added."""
         ranker = self.ranker_config()
         told = {key: value for key, value in self.to_dict().items() if key not in _GROWS}
-        told["ranker"] = {key: value for key, value in self.ranker.items() if key != "recipe"}
-        return told if "recipe" in ranker.unused() else told | {"recipe": ranker.recipe}
+        told["ranker"] = {key: value for key, value in self.ranker.items() if key not in _SAID_APART}
+        return told | {
+            key: getattr(ranker, key)
+            for key in _SAID_APART
+            if key in type(ranker).model_fields and key not in ranker.unused()
+        }
+
+
+def fixed_of_old(fixed: dict[str, Any]) -> dict[str, Any]:
+    """What an older run fixed, in the words of today: it was made before there was a choice of recipes, or of masks."""
+    changed = {key: value for key, value in fixed["ranker"].items() if key in _SAID_APART}
+    rest = {key: value for key, value in fixed["ranker"].items() if key not in _SAID_APART}
+    return {"recipe": 1, "units": "channel", "mask_colours": True, **changed, **fixed, "ranker": rest}
 
 
 @dataclass(frozen=True)

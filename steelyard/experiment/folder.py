@@ -24,6 +24,7 @@ import numpy as np
 from steelyard.errors import ExperimentError, command
 from steelyard.evaluate.accuracy import neighbor_names
 from steelyard.experiment.cell import Cell, CellResult
+from steelyard.experiment.config import fixed_of_old
 from steelyard.files import replacing, sync_folder, sync_tree, write_atomically
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class RunFolder:
             raise ExperimentError(
                 f"{self.path} already holds an experiment; go on with it with --resume, or choose another folder with --out"
             )
-        fixed = {"recipe": 1, **old["fixed"]}  # a run that does not say is older than the second recipe
+        fixed = fixed_of_old(old["fixed"])
         for key, value in description["fixed"].items():
             if fixed.get(key) != value:
                 raise ExperimentError(

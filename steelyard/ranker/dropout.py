@@ -7,18 +7,22 @@ stay what they were; outside the two contexts below it computes with the mean we
     with draw(module, seed, t):             prediction: draw t, one set of masks for the whole pool
 
 Masks are scaled by 1/(1−p), so that a mask is 1 on average. A mask bit switches an input *channel* of a layer, at every
-position alike: that is what W·diag(z) says for a convolution, and it can be multiplied into the weights, so that a
-draw costs no more than a plain pass. `units="element"` switches single positions and `masks="independent"` gives every
-image masks of its own: the authors' layers, kept for comparison; neither is a draw of the weights (docs/theory.md).
+position alike: W·diag(z) of the kernel, which can be multiplied into the weights, so that a draw costs no more than a
+plain pass. `units="element"` switches single positions, as the authors' layers do (preset `paper`): W·diag(z) of the layer
+written out as one large matrix (docs/theory.md). Such masks are as large as the activations; they are made from their seed
+when they are needed, forwards and again backwards, and never kept. `masks="independent"` gives every image masks of its own:
+the authors' behaviour, kept for comparison; it is no draw of the weights.
 
 The contexts change the module while they are open: one thread at a time, and they do not nest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -41,20 +45,27 @@ class MaskedInput:
         p: chance that an input is switched off.
         units: what a mask bit switches.
         masks: whether images share a mask or have one each.
-        source: the open context's `source(x) -> mask`, None outside of contexts.
+        switch: the open context's `switch(x)`, x with its masks applied; None outside of contexts.
     """
 
     def __init__(self, p: float, units: Units, masks: Masks) -> None:
         self.p, self.units, self.masks = p, units, masks
-        self.source: Any = None
+        self.switch: Callable[[Tensor], Tensor] | None = None
 
     def __call__(self, layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        if self.source is None:
+        if self.switch is None:
             return None
-        return (args[0] * self.source(args[0]), *args[1:])
+        return (self.switch(args[0]), *args[1:])
 
 
-def bayesian(module: Module, p: float, *, units: Units = "channel", masks: Masks = "shared") -> Module:
+def bayesian(
+    module: Module,
+    p: float,
+    *,
+    units: Units = "channel",
+    masks: Masks = "shared",
+    spare: Collection[nn.Module] = (),
+) -> Module:
     """Put masks before every Conv and Linear layer of a module.
 
     The out-projection inside `nn.MultiheadAttention` is left alone: torch never calls it as a layer.
@@ -64,6 +75,7 @@ def bayesian(module: Module, p: float, *, units: Units = "channel", masks: Masks
         p: chance that an input is switched off, 0 ≤ p < 1. 0 takes the masks away.
         units: `channel`, or `element` as the authors have it.
         masks: `shared` by all images of a draw, or `independent` as the authors have it.
+        spare: layers that get no masks.
 
     Returns:
         The same module.
@@ -77,8 +89,9 @@ def bayesian(module: Module, p: float, *, units: Units = "channel", masks: Masks
         raise RankerError(
             f"units are channel or element, masks shared or independent; not {units!r}, {masks!r}"
         )
-    uncalled = {id(m.out_proj) for m in module.modules() if isinstance(m, nn.MultiheadAttention)}
-    layers = [m for m in module.modules() if isinstance(m, (nn.Linear, _ConvNd)) and id(m) not in uncalled]
+    without = {id(m.out_proj) for m in module.modules() if isinstance(m, nn.MultiheadAttention)}
+    without |= {id(layer) for layer in spare}
+    layers = [m for m in module.modules() if isinstance(m, (nn.Linear, _ConvNd)) and id(m) not in without]
     if not layers:
         raise RankerError(f"{type(module).__name__} has no Conv or Linear layer to put dropout before")
     plain(module)
@@ -125,36 +138,57 @@ def draw_for_pairs(
     """
     generators: dict[torch.device, torch.Generator] = {}
     draws = None if draw_index is None else int(draw_index.max()) + 1
-    state = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+    state = _state(seed)
 
-    def masks_for(layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
+    def switched(number: int, layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
+        if hook.units == "element":
+            return elements(number, layer, hook, x)
+        return x * channel_masks(layer, hook, x)
+
+    def channel_masks(layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
         generator = generators.get(x.device)
         if generator is None:
             generator = generators[x.device] = torch.Generator(x.device).manual_seed(state)
         rows = x.shape[0]
         if hook.masks == "independent":
             return _bernoulli(_mask_shape(layer, hook, x, rows), hook.p, x, generator)
+        count, index = which(rows, x.device)
+        return _bernoulli(_mask_shape(layer, hook, x, count), hook.p, x, generator)[index]
+
+    def elements(number: int, layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        count, index = (rows, None) if hook.masks == "independent" else which(rows, x.device)
+        shape = _mask_shape(layer, hook, x, count)
+        last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+        own = _state((seed, number) if isinstance(seed, int) else (*seed, number))
+
+        def switch(values: Tensor) -> Tensor:
+            kept = _bits(shape, hook.p, values.device, own, channels_last=last)
+            return (values / (1 - hook.p)).mul_(kept if index is None else kept[index])
+
+        return cast(Tensor, _Switched.apply(x, switch))  # type: ignore[no-untyped-call]
+
+    def which(rows: int, device: torch.device) -> tuple[int, Tensor]:
+        """How many draws there are, and the draw of each row."""
         if draw_index is None:
             if rows % 2:
                 raise RankerError(
                     f"a batch of pairs holds all left and then all right images, so not {rows} rows"
                 )
-            half = _bernoulli(_mask_shape(layer, hook, x, rows // 2), hook.p, x, generator)
-            return torch.cat([half, half])
+            return rows // 2, torch.arange(rows // 2, device=device).repeat(2)
         if len(draw_index) != rows:
             raise RankerError(f"a layer got {rows} rows, draw_index says {len(draw_index)}")
         assert draws is not None
-        each = _bernoulli(_mask_shape(layer, hook, x, draws), hook.p, x, generator)
-        return each[draw_index.to(x.device)]
+        return draws, draw_index.to(device)
 
     layers = _enter(module)
     try:
-        for layer, hook in layers:
-            hook.source = _bind(masks_for, layer, hook)
+        for number, (layer, hook) in enumerate(layers):
+            hook.switch = partial(switched, number, layer, hook)
         yield
     finally:
         for _, hook in layers:
-            hook.source = None
+            hook.switch = None
 
 
 @contextmanager
@@ -189,14 +223,27 @@ def draw(module: nn.Module, seed: int, t: int, *, rows: Sequence[int] | None = N
                     layer, _drawn((_inputs(layer),), hook.p, (seed, t, number))
                 )
             else:
-                hook.source = _PoolMasks(layer, hook, (seed, t, number), rows)
+                hook.switch = _PoolMasks(layer, hook, (seed, t, number), rows)
         yield
     finally:
         for layer, hook in layers:
             layer.__dict__.pop("weight", None)
-            hook.source = None
+            hook.switch = None
         for part in training:
             part.training = True
+
+
+class _Switched(torch.autograd.Function):
+    """Inputs with masks applied. What is kept for the backward pass is how to make the masks, not the masks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, switch: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.switch = switch
+        return switch(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.switch(gradients[0]), None
 
 
 class _PoolMasks:
@@ -209,11 +256,17 @@ class _PoolMasks:
         self.kept: dict[tuple[int, ...], Tensor] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
+        return x * self._masks(x)
+
+    def _masks(self, x: Tensor) -> Tensor:
         if self.hook.masks == "shared":
             shape = _mask_shape(self.layer, self.hook, x, 1)
             if shape not in self.kept:
-                self.kept[shape] = _drawn(shape, self.hook.p, self.seed)
-            return self.kept[shape].to(x.device, x.dtype)
+                mask = _drawn(shape, self.hook.p, self.seed).to(x.device, x.dtype)
+                if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+                    mask = mask.contiguous(memory_format=torch.channels_last)
+                self.kept[shape] = mask
+            return self.kept[shape]
         rows = range(x.shape[0]) if self.rows is None else self.rows
         if len(rows) != x.shape[0]:
             raise RankerError(
@@ -228,13 +281,9 @@ class _PoolMasks:
 def _enter(module: nn.Module) -> list[tuple[nn.Module, MaskedInput]]:
     layers = masked_layers(module)
     for layer, hook in layers:
-        if hook.source is not None or "weight" in layer.__dict__:
+        if hook.switch is not None or "weight" in layer.__dict__:
             raise RankerError("a draw is already open; leave it before opening another")
     return layers
-
-
-def _bind(function: Any, layer: nn.Module, hook: MaskedInput) -> Any:
-    return lambda x: function(layer, hook, x)
 
 
 def _inputs(layer: nn.Module) -> int:
@@ -280,6 +329,26 @@ def _bernoulli(shape: tuple[int, ...], p: float, like: Tensor, generator: torch.
     if mask.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last):
         mask = mask.contiguous(memory_format=torch.channels_last)  # else multiplying jumps through memory
     return mask.bernoulli_(1 - p, generator=generator).div_(1 - p)
+
+
+def _bits(
+    shape: tuple[int, ...], p: float, device: torch.device, state: int, *, channels_last: bool
+) -> Tensor:
+    """Which elements are kept, each with probability 1 − p to the nearest 2⁻¹⁶: four are cut from one random word."""
+    count = math.prod(shape)
+    generator = torch.Generator(device).manual_seed(state)
+    words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(
+        -(1 << 63), None, generator=generator
+    )
+    kept = words.view(torch.int16)[:count] >= round(p * 65536) - 32768
+    if not channels_last:
+        return kept.view(shape)
+    rows, channels, height, width = shape
+    return kept.view(rows, height, width, channels).permute(0, 3, 1, 2)
+
+
+def _state(seed: int | Sequence[int]) -> int:
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
 def _drawn(shape: tuple[int, ...], p: float, seed: tuple[int, ...]) -> Tensor:

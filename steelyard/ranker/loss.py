@@ -1,6 +1,7 @@
 """What training minimises: P3, P6, Rao–Kupper's ties, and cross-entropy for the compared classification.
 
-Every function returns a value a pair (or an image); the mean over the batch is taken by the caller, once. All are
+Every function returns a value a pair (or an image); the mean over the batch is taken by the caller, once. So a step minimises
+mean + λ Σ‖W‖², as the authors' code does; P3 as printed has the sum over the batch (docs/theory.md, "Sum or mean"). All are
 written with softplus, so that differences of ±10⁴ stay finite in value and gradient.
 """
 

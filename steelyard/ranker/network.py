@@ -176,8 +176,12 @@ class Network(nn.Module):
 def build_network(config: NetworkConfig, *, seed: int, width: int = 0, outputs: int = 1) -> Network:
     """The network that a configuration describes, with dropout before every weight layer.
 
+    Element masks stand before all of them, the picture itself included, as the authors have them; channel masks leave
+    the picture alone (unless `mask_colours`, as version 0.1 did).
+
     Args:
-        config: `backbone`, `trained_stages`, `hidden`, `dropout`, `units`, `masks`, `ties`, `weights`, `image_size` are used.
+        config: `backbone`, `trained_stages`, `hidden`, `dropout`, `units`, `mask_colours`, `masks`, `ties`, `weights`,
+            `image_size` are used.
         seed: of the weights that are not pretrained.
         width: length of feature rows; 0 for images that go through `config.backbone`, or through its frozen stages first.
         outputs: 1 for a score, the number of grades for the compared classification.
@@ -216,8 +220,21 @@ def build_network(config: NetworkConfig, *, seed: int, width: int = 0, outputs: 
     # The layout of the weights decides how convolutions on CPU are computed; pixels come channels-last as well.
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.dropout > 0:
-        bayesian(network, config.dropout, units=config.units, masks=config.masks)
+        # A channel of a picture is a colour: a draw without red would be blind to inflammation at every position.
+        spares_colours = config.units == "channel" and pixels is not None and not config.mask_colours
+        bayesian(
+            network,
+            config.dropout,
+            units=config.units,
+            masks=config.masks,
+            spare=[_first_layer(backbone)] if spares_colours else [],
+        )
     return network
+
+
+def _first_layer(backbone: nn.Module) -> nn.Module:
+    """The weight layer that reads the picture itself."""
+    return next(layer for layer in backbone.modules() if isinstance(layer, (nn.Linear, nn.Conv2d)))
 
 
 def _channels(tail: nn.Sequential) -> int:

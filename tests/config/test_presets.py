@@ -24,6 +24,7 @@ def test_the_paper_preset_is_the_paper_s() -> None:
         30,
         "half",
     )
+    assert (paper.units, paper.masks) == ("element", "shared")
     assert ranker_preset("paper", image_size=32).image_size == 32
     with pytest.raises(ConfigError, match=r"unknown preset 'papr' – did you mean 'paper'"):
         ranker_preset("papr")

@@ -97,6 +97,7 @@ network = st.fixed_dictionaries(
         "hidden": st.integers(0, 300),
         "dropout": st.floats(0, 1, exclude_max=True),
         "units": st.sampled_from(["channel", "element"]),
+        "mask_colours": st.booleans(),
         "masks": st.sampled_from(["shared", "independent"]),
         "learning_rate": st.floats(0, 10, exclude_min=True),
         "posterior": st.sampled_from(["draws", "closed_form", "laplace"]),

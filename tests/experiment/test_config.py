@@ -25,7 +25,7 @@ def test_the_settings_of_a_run_of_0_1_are_read_and_are_the_same_run() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_a_run_says_by_which_recipe_its_features_are(tmp_path: Path) -> None:
+def test_a_run_says_by_which_recipe_and_masks_it_was_made(tmp_path: Path) -> None:
     from steelyard.errors import ExperimentError
     from steelyard.experiment.folder import RunFolder
 
@@ -35,6 +35,19 @@ def test_a_run_says_by_which_recipe_its_features_are(tmp_path: Path) -> None:
 
     second, first = (ExperimentConfig(images="x", ranker=ranker).fixed() for ranker in ({}, {"recipe": 1}))
     older = {key: value for key, value in second.items() if key != "recipe"}
+    paper = ExperimentConfig(images="x", preset="paper").fixed()
+    before = {key: value for key, value in paper.items() if key not in ("units", "mask_colours")}
+    run("paper", before, resume=False)
+    with pytest.raises(ExperimentError, match="units='channel', not 'element'"):
+        run("paper", paper, resume=True)
+    as_it_was = {"units": "channel", "mask_colours": True}
+    run("paper", ExperimentConfig(images="x", preset="paper", ranker=as_it_was).fixed(), resume=True)
+    with pytest.raises(ExperimentError, match="mask_colours=True, not False"):
+        run(
+            "paper",
+            ExperimentConfig(images="x", preset="paper", ranker={"units": "channel"}).fixed(),
+            resume=True,
+        )
     for name, made, refused, said in (
         ("older", older, second, "recipe=1, not 2"),
         ("new", second, first, "recipe=2, not 1"),

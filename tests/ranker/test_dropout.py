@@ -215,6 +215,68 @@ def test_shared_element_masks_are_one_for_all_images(module: Mixed, images: Tens
     assert torch.allclose(twice[0], again[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_element_masks_are_the_same_backwards_as_forwards(last: bool) -> None:
+    """They are made twice from one seed: the gradient is that of the masks the loss was computed with."""
+    layer = bayesian(nn.Conv2d(3, 4, 3, padding=1), 0.2, units="element")
+    x = torch.randn(6, 3, 9, 9).requires_grad_()
+    seen = x.contiguous(memory_format=torch.channels_last) if last else x
+    masked: list[Tensor] = []
+    layer.register_forward_pre_hook(lambda _, args: masked.append(args[0]))
+    with draw_for_pairs(layer, (4, 1, 2)):
+        layer(seen).square().sum().backward()
+    mask = (masked[0] / x).detach()
+    assert torch.allclose(mask[:3], mask[3:])  # P9: both images of a pair
+    assert not torch.allclose(mask[0], mask[1])
+    assert set(mask.mul(0.8).round(decimals=3).unique().tolist()) == {0.0, 1.0}
+    by_hand = x.detach().clone().requires_grad_()
+    plain(layer)
+    layer(by_hand * mask).square().sum().backward()
+    assert torch.allclose(x.grad, by_hand.grad, atol=1e-4)  # type: ignore[arg-type]
+
+
+def test_element_masks_keep_as_many_as_they_should() -> None:
+    layer = bayesian(nn.Conv2d(8, 1, 1, bias=False), 0.2, units="element")
+    masked: list[Tensor] = []
+    layer.register_forward_pre_hook(lambda _, args: masked.append(args[0]))
+    with torch.no_grad(), draw_for_pairs(layer, 0):
+        layer(torch.ones(20, 8, 64, 64))
+    kept = (masked[0][:10] > 0).float()
+    deviation = (0.8 * 0.2 / kept.numel()) ** 0.5
+    assert abs(kept.mean().item() - 0.8) < 5 * deviation + 1e-4
+    # neither neighbours nor channels nor pairs know of each other
+    for one, other in [
+        (kept[..., 1:], kept[..., :-1]),
+        (kept[:, 1:], kept[:, :-1]),
+        (kept[1:], kept[:-1]),
+        (kept[..., 1:, :], kept[..., :-1, :]),
+    ]:
+        correlation = torch.corrcoef(torch.stack([one.reshape(-1), other.reshape(-1)]))[0, 1]
+        assert abs(correlation.item()) < 0.012
+
+
+def test_element_masks_are_not_kept_between_the_passes() -> None:
+    """They are as large as the activations: a layer keeps one tensor, its masked input, and no mask beside it."""
+    layer = bayesian(nn.Conv2d(16, 4, 1, bias=False), 0.2, units="element")
+    x = torch.randn(4, 16, 12, 12).requires_grad_()
+    large: list[tuple[int, ...]] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        if tensor.numel() >= 2 * 16 * 12 * 12:
+            large.append(tuple(tensor.shape))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), draw_for_pairs(layer, 0):
+        layer(x)
+    assert large == [(4, 16, 12, 12)]
+
+
+def test_layers_that_are_spared_have_no_masks(module: Mixed) -> None:
+    bayesian(module, 0.3, spare=[module.first])
+    assert module.first not in [layer for layer, _ in masked_layers(module)]
+    assert len(masked_layers(module)) == 5
+
+
 def test_gradients_reach_every_parameter_through_a_draw(module: Mixed, images: Tensor) -> None:
     bayesian(module, 0.1)
     module.train()

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from steelyard.config import NetworkConfig, ranker_preset
+from steelyard.config import NetworkConfig, ranker_from_saved, ranker_preset
 from steelyard.errors import RankerError
-from steelyard.ranker.dropout import bayesian, draw, masked_layers, plain
+from steelyard.ranker.dropout import bayesian, draw, draw_for_pairs, masked_layers, plain
 from steelyard.ranker.network import Network, build_network
 
 
@@ -47,7 +47,62 @@ def test_small_preset_scores_images() -> None:
     assert scores.shape == (6,)
     assert features.shape == (6, 128)
     assert torch.allclose(network.last(features).squeeze(-1), scores)
-    assert len(masked_layers(network)) == 5  # four convolutions, the input image included, and the last layer
+    # three of four convolutions, all but the one that reads the picture, and the last layer
+    assert [layer for layer, _ in masked_layers(network)] == [
+        *[layer for layer in network.backbone if isinstance(layer, nn.Conv2d)][1:],
+        network.last,
+    ]
+
+
+def test_the_paper_s_masks_stand_where_the_authors_have_them() -> None:
+    """Single elements, before every convolution, the picture's included, and before the last layer; one set a pair."""
+    config = ranker_preset("paper", image_size=32, weights="none")
+    network = build_network(config, seed=0).eval()
+    weighted = [layer for layer in network.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+    masked = masked_layers(network)
+    assert [layer for layer, _ in masked] == weighted
+    assert len(masked) == 169  # 168 convolutions, a last layer: what the network's name counts
+    assert {(hook.units, hook.masks, hook.p) for _, hook in masked} == {("element", "shared", 0.2)}
+    seen: list[Tensor] = []
+    network.backbone[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    x = torch.ones(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad(), draw_for_pairs(network, (0, 0, 0)):
+        scores = network(x)
+    assert torch.equal(seen[0][:2], seen[0][2:])
+    assert torch.allclose(scores[:2], scores[2:], atol=1e-5)
+    assert (seen[0] == 0).float().mean(dim=(2, 3)).sub(0.2).abs().max() < 0.1  # no colour is lost
+    with torch.no_grad(), draw(network, 0, 3):
+        one, again = network(x)[0], network(x[:1])[0]
+    assert torch.allclose(one, again, atol=1e-4)
+
+
+def test_channel_masks_leave_the_picture_alone() -> None:
+    for seed in range(3):
+        network = build_network(ranker_preset("small", image_size=16), seed=seed).eval()
+        seen: list[Tensor] = []
+        network.backbone[0].register_forward_pre_hook(lambda _, args, seen=seen: seen.append(args[0]))
+        x = network.prepare(images(2, 16))
+        with torch.no_grad(), draw(network, seed, 0):
+            network(x)
+        assert torch.equal(seen[0], x)
+        assert (
+            network.deterministic_stages() == 3
+        )  # and so the first convolution is computed once for all draws
+    rows = build_network(ranker_preset("features", kind="network", hidden=0), seed=0, width=6)
+    assert [layer for layer, _ in masked_layers(rows)] == [rows.last]  # rows have no colours
+
+
+def test_a_network_of_0_1_goes_on_switching_colours() -> None:
+    """Its settings say nothing of it; its draws, and so its scores, are what they were."""
+    config = ranker_preset("small", image_size=16)
+    saved = {key: value for key, value in config.to_dict().items() if key != "mask_colours"}
+    network = build_network(ranker_from_saved(saved, "network"), seed=0).eval()
+    assert len(masked_layers(network)) == 5
+    mask = torch.from_numpy(np.random.default_rng((7, 2, 0)).random(3, dtype=np.float32) >= 0.2) / 0.8
+    with torch.no_grad(), draw(network, 7, 2):
+        assert torch.equal(
+            network.backbone[0].weight, network.backbone[0]._parameters["weight"] * mask.view(1, 3, 1, 1)
+        )
 
 
 def test_mlp_head_takes_feature_rows() -> None:
