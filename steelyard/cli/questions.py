@@ -18,19 +18,19 @@ _HOW = (
 def questions(study: StudyFolder, as_json: AsJson = False) -> None:
     """What a study asks, how much was answered, and how the scales of its questions correlate.
 
-    The main question decides what is asked next; accuracy and the advice to stop are about it alone. A scale needs 10 answers.
-    Reliability is the share of a scale's variance over images that is not error.
+    The main question decides what is asked next and when to stop. A scale needs 10 answers. Reliability is the share of a
+    scale's variance over images that is not error; accuracy is how many unseen pairs the newest model orders as people do.
     """
     with opened_study(study) as opened:
         found = opened.scales()
     if as_json:
         print_json(found.to_dict())
         return
-    table = Table("key", "question", "weight", "answers", "learnt", "reliability")
+    table = Table("key", "question", "weight", "answers", "learnt", "reliability", "accuracy")
     for row in found.questions:
         table.add_row(
             row["key"], escape_markup(row["question"]), f"{row['weight']:g}", f"{row['answers']:,}", f"{row['learnt']:,}",
-            _number(row["reliability"]),
+            _number(row["reliability"]), _interval(row, "accuracy"),
         )  # fmt: skip
     out.print(table)
     if not found.correlations:

@@ -31,7 +31,7 @@ from steelyard.study.judging import said_by
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import load_absent, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
-from steelyard.study.scales import learn_scales
+from steelyard.study.scale_heads import learn_scales
 from steelyard.trust.accuracy import Accuracy, estimate_accuracy, random_curve
 from steelyard.trust.evidence import Predictions, judge, predict
 from steelyard.trust.forecast import Forecast, forecast, horizons, is_look
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TrainedModel",
+    "accuracy_metrics",
     "answers_about",
     "estimate",
     "learn",
@@ -173,7 +174,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             **ranker.metrics,
             "answers": count,
             "seconds": round(time.monotonic() - started, 3),
-            **_accuracy_metrics(accuracy),
+            **accuracy_metrics(accuracy),
             **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
             **({"random": alone} if alone else {}),
             **({"questions": scales} if scales else {}),
@@ -241,7 +242,7 @@ def estimate(posterior: Posterior, predictions: Predictions, answers: AnswerArra
     return estimate_accuracy(judged, np.abs(predictions.pool_margin))
 
 
-def _accuracy_metrics(accuracy: Accuracy) -> dict[str, float]:
+def accuracy_metrics(accuracy: Accuracy) -> dict[str, float]:
     """What a model's metrics say of it; nothing where nothing can be said."""
     if np.isnan(accuracy.estimate):
         return {}

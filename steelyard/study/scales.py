@@ -1,14 +1,8 @@
-"""The scales of further questions: one convex head each, on the features and reduction of the main question's model.
-
-    models/round-003-1f0c9a2b/question-bleeding.safetensors    a head; its rows are those of the model itself
-
-They are fitted with every model and never move in between: which pairs are asked follows from the main question alone.
-"""
+"""The scales of a study side by side: scores on each, their composite, and how they go together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,28 +10,23 @@ from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
 from steelyard.config.questions import COMPOSITE, MAIN
-from steelyard.errors import RankerError, StudyError, command
+from steelyard.errors import StudyError, command
 from steelyard.evaluate.scales import ScaleCorrelation, composite, correlate_scales, reliability
 from steelyard.loop.chance import Purpose
-from steelyard.loop.learn import fit, teaching
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import Model
 from steelyard.study.asked import counted
+from steelyard.study.scale_heads import FEWEST, load_head
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steelyard.ranker.convex import ConvexHead
-    from steelyard.ranker.learner import Learner
     from steelyard.study.study import Study
 
 __all__ = [
-    "FEWEST",
     "QuestionsReport",
     "Scale",
     "add_scales",
-    "learn_scales",
-    "load_head",
     "of_question",
     "on_scale",
     "place_on_scales",
@@ -46,66 +35,8 @@ __all__ = [
     "why_no_scale",
 ]
 
-FEWEST = 10
-"""Answers from which on a further question has a scale."""
-
+_ACCURACY = ("accuracy", "accuracy_low", "accuracy_high")
 _DRAWS, _IMAGES = 400, 2000  # of a correlation's interval: more of either changes nothing that is shown
-
-
-def learn_scales(
-    study: Study, working: Path, learner: Learner, inputs: NDArray[Any], left_out: Rows
-) -> dict[str, Any]:
-    """Fit a head for every further question with enough answers, and write it beside the main one.
-
-    Returns:
-        For each of them by key what the model's metrics keep: from how many answers it was learnt.
-    """
-    from safetensors.numpy import save
-
-    from steelyard.ranker.convex_ranker import ConvexRanker
-    from steelyard.ranker.learner import Learner
-    from steelyard.study.learning import answers_about
-
-    for old in working.glob("question-*.safetensors"):
-        old.unlink()  # of a training that was killed
-    learnt: dict[str, Any] = {}
-    if study.config.questions and learner.config.multitask:  # grades are of the main question
-        learner = Learner(learner.config.with_changes(multitask=False), inputs, pool=learner.pool)
-    for one in study.config.questions:
-        answers = answers_about(study.store.answers.lessons(question=one.key), left_out)
-        count = int(teaching(answers.labels, answers.reserved, learns_reserved=True).sum())
-        if count < FEWEST:
-            continue
-        ranker = fit(learner, answers.pairs, answers.labels, reserved=answers.reserved)
-        assert isinstance(ranker, ConvexRanker)  # the configuration allows no other
-        _file(working, one.key).write_bytes(save(ranker.head.to_arrays()))
-        learnt[one.key] = {"answers": count}
-    return learnt
-
-
-def load_head(folder: Path, key: str) -> ConvexHead | None:
-    """The head of a further question in a model's folder; None where the model has none.
-
-    Raises:
-        StudyError: it is damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    from steelyard.ranker.convex import ConvexHead
-
-    try:
-        return ConvexHead.from_arrays(dict(load(_file(folder, key).read_bytes())))
-    except FileNotFoundError:
-        return None
-    except (OSError, SafetensorError, RankerError, ValueError) as error:
-        raise StudyError(
-            f"the scale {key!r} of the model in {folder} cannot be read ({error}); train again with: steelyard train"
-        ) from error
-
-
-def _file(folder: Path, key: str) -> Path:
-    return folder / f"question-{key}.safetensors"
 
 
 def _no_scale(study: Study, key: str) -> StudyError:
@@ -164,10 +95,8 @@ def scales_of(study: Study, model: Model, main: Posterior, rows: Rows) -> list[S
     found = [Scale(MAIN, part, study.config.page.weight)]
     for one in study.config.questions:
         head = load_head(study.folder / model.path, one.key)
-        fits = head is not None and len(head.weights) == part.features_N_D.shape[1]
-        found.append(
-            Scale(one.key, head.posterior(rows=part.features_N_D) if head and fits else None, one.weight)
-        )
+        fits = head is not None and head.size == part.features_N_D.shape[1]
+        found.append(Scale(one.key, head.posterior(part.features_N_D) if head and fits else None, one.weight))
     return found
 
 
@@ -269,7 +198,8 @@ class QuestionsReport:
 
     Attributes:
         questions: a row each: `key`, `question`, `weight`, `answers`, `learnt` (how many the newest model learnt from),
-            `reliability` (0 … 1, None without a scale).
+            `reliability` (0 … 1, None without a scale), `accuracy` with `accuracy_low` and `accuracy_high` as of that model
+            (None where too few random pairs were answered).
         correlations: a row for each two scales: `one`, `other`, and the fields of `ScaleCorrelation`.
     """
 
@@ -284,12 +214,8 @@ class QuestionsReport:
 def questions_report(study: Study, model: Model | None, scales: list[Scale]) -> QuestionsReport:
     """What is asked, how much was answered, and how the scales go together; `scales` is empty before the first model."""
     answers = counted(study.config, study.store)
-    learnt = (
-        {}
-        if model is None
-        else {key: one["answers"] for key, one in model.metrics.get("questions", {}).items()}
-    )
-    learnt[MAIN] = 0 if model is None else int(model.metrics.get("answers", 0))
+    metrics = {} if model is None else model.metrics
+    learnt: dict[str, dict[str, Any]] = {**metrics.get("questions", {}), MAIN: metrics}
     drawn = _drawn(study, model, scales)
     page = study.config.page
     asked = [
@@ -299,7 +225,9 @@ def questions_report(study: Study, model: Model | None, scales: list[Scale]) -> 
     rows = [
         {
             "key": key, "question": question, "weight": weight, "answers": answers["" if key == MAIN else key],
-            "learnt": learnt.get(key, 0), "reliability": reliability(*drawn[key]) if key in drawn else None,
+            "learnt": int(learnt.get(key, {}).get("answers", 0)),
+            "reliability": reliability(*drawn[key]) if key in drawn else None,
+            **{name: learnt.get(key, {}).get(name) for name in _ACCURACY},
         }
         for key, question, weight in asked
     ]  # fmt: skip

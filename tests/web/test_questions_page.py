@@ -234,5 +234,6 @@ def test_progress_has_a_line_for_each_question(several: Study, serve: Serve, win
     page.wait_for_function("() => document.querySelectorAll('#questions tbody tr').length === 3")
     rows = page.locator("#questions tbody tr").all_inner_texts()
     assert [row.split("\t") for row in rows] == [
-        [question, number, "no scale yet"] for question, number in zip(ASKED, ("4", "4", "0"), strict=True)
+        [question, number, "no scale yet", "–"]
+        for question, number in zip(ASKED, ("4", "4", "0"), strict=True)
     ]

@@ -20,12 +20,18 @@ class QuestionOut(BaseModel):
 
 
 class QuestionRow(QuestionOut):
-    """A question and how far it is: `learnt` answers made its scale, whose `reliability` is null before there is one."""
+    """A question and how far it is: `learnt` answers made its scale, whose `reliability` is null before there is one.
+
+    `accuracy` is of the newest model, with its 95% interval; null where too few random pairs were answered.
+    """
 
     weight: float
     answers: int
     learnt: int
     reliability: float | None
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
 
 
 class Correlation(BaseModel):
