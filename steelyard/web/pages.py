@@ -22,7 +22,7 @@ from steelyard.loop.policy import AHEAD
 from steelyard.store.records import Role
 from steelyard.trust.card_sections import card_sections
 from steelyard.web.api.models import card_of
-from steelyard.web.api.questions import asked
+from steelyard.web.api.questions import asked, questions_set
 from steelyard.web.api.study import study_info
 from steelyard.web.auth import Principal
 from steelyard.web.context import Web, maybe, web_of
@@ -265,9 +265,11 @@ async def admin(request: Request) -> Response:
     """People, wording, export, backup, audit log."""
     web, who = web_of(request), await _enter(request, "lead")
     info = await run_in_threadpool(study_info, web)
+    further = await run_in_threadpool(questions_set, web)
     return render(
         "admin.html", info=info, formats=("csv", "json", "parquet", "choix", "labelstudio"),
-        **_shell(web, who, "/admin", mayManage=who.may("admin")),
+        asks_further=web.study.config.ranker.kind == "convex",
+        **_shell(web, who, "/admin", mayManage=who.may("admin"), asking=further.model_dump()["questions"]),
     )  # fmt: skip
 
 

@@ -124,6 +124,8 @@ LEADS = [
     ("POST", "/place"),
     ("PATCH", "/study"),
     ("POST", "/backup"),
+    ("POST", "/questions"),
+    ("PATCH", "/questions/{name}"),
     ("POST", "/decisions"),
     ("POST", "/decisions/{id}/undo"),
 ]

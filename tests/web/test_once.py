@@ -25,6 +25,7 @@ from tests.web.actors import Client, Enter, MakeStudy, Serve, Server
 from tests.web.test_blinding import routes
 
 ANSWER, GRADE, DECISION, WHO = str(uuid.uuid4()), str(uuid.uuid4()), str(uuid.uuid4()), "you"
+ASKED = {"key": "bleeding", "question": "Which has more bleeding?"}
 NAMES = iter(str(uuid.UUID(int=k)) for k in range(1, 10**6))
 
 
@@ -34,6 +35,7 @@ def prepared(make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(Asker, "top_up", lambda self: 0)
     study = make_study("prepared")
     store = study.store
+    study.config.with_changes(questions=[ASKED]).save(study.folder / "study.toml")
     store.settings.keep("image key", "5e" * 32)
     store.people.add("mo", link_hash=digest("mo"))
     store.people.tokens.add(digest("a token"), "mo", "script of mo")
@@ -93,6 +95,9 @@ CHANGES: dict[tuple[str, str], Callable[[Client], dict[str, Any]]] = {
         "json": {"question": "Which is redder?", "raters": 2},
         "headers": {"If-Match": client.get("/api/v1/study").json()["etag"]},
     },
+    ("POST", "/questions"): lambda client: {"json": {"key": "vessels", "question": "Which shows fewer vessels?"}},
+    ("PATCH", "/questions/{name}"): named("/questions/bleeding", json={"question": "Which bleeds more?", "weight": 0.5}),
+    ("DELETE", "/questions/{name}"): named("/questions/bleeding"),
     ("POST", "/backup"): lambda client: {},
     ("POST", "/annotators"): lambda client: {"json": {"name": "new", "role": "lead"}},
     ("PATCH", "/annotators/{name}"): named("/annotators/mo", json={"role": "lead", "active": False}),

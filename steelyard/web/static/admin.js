@@ -1,6 +1,7 @@
 // Administration: people, tokens, wording, excluded images, the audit log. Everything goes through the API.
 
 import { call, pixels } from "./api.js";
+import { setUpQuestions } from "./asking.js";
 import { ago, count, date } from "./format.js";
 import "./menu.js";
 import { announce, element, one, page } from "./page.js";
@@ -170,6 +171,8 @@ async function saveWording(regrade = false) {
 }
 one("#wording").addEventListener("submit", (event) => { event.preventDefault(); attempt(() => saveWording()); });
 one("#regrade button").addEventListener("click", () => attempt(() => saveWording(true)));
+
+setUpQuestions(attempt, say);
 
 // ---- excluded images
 

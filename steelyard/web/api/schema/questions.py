@@ -6,7 +6,19 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-__all__ = ["Correlation", "QuestionKey", "QuestionOut", "QuestionRow", "QuestionsOut"]
+from steelyard.web.api.schema.fields import In, Text
+
+__all__ = [
+    "Correlation",
+    "NewQuestion",
+    "QuestionChange",
+    "QuestionKey",
+    "QuestionOut",
+    "QuestionRow",
+    "QuestionSet",
+    "QuestionsOut",
+    "QuestionsSet",
+]
 
 QuestionKey = Annotated[str, Field(max_length=30, pattern=r"^([a-z][a-z0-9_]*)?$")]
 
@@ -58,3 +70,51 @@ class QuestionsOut(BaseModel):
 
     questions: list[QuestionRow]
     correlations: list[Correlation]
+
+
+Wording = Annotated[Text, Field(min_length=1, max_length=200)]
+Words = Annotated[Text, Field(max_length=60)]
+Weight = Annotated[
+    float,
+    Field(
+        ge=-1000, le=1000, allow_inf_nan=False,
+        description="What its scale counts in the composite score; 0 leaves it out, below 0 turns it round.",
+    ),
+]  # fmt: skip
+
+
+class NewQuestion(In):
+    """A further question about every pair; `key` names it in tables and files and stays as it is."""
+
+    key: Annotated[str, Field(max_length=30, pattern=r"^[a-z][a-z0-9_]*$")]
+    question: Wording
+    more: Words = ""
+    scale: Words = ""
+    weight: Weight = 1.0
+
+
+class QuestionChange(In):
+    """Another wording or weight of a further question; what is missing stays."""
+
+    question: Wording | None = None
+    more: Words | None = None
+    scale: Words | None = None
+    weight: Weight | None = None
+
+
+class QuestionSet(BaseModel):
+    """A further question as it is set; `more` and `scale` are empty where they follow from the question, as `words` has them."""
+
+    key: str
+    question: str
+    more: str
+    scale: str
+    weight: float
+    words: dict[str, str]
+    answers: int
+
+
+class QuestionsSet(BaseModel):
+    """The further questions of the study, in the order of asking."""
+
+    questions: list[QuestionSet]
