@@ -27,6 +27,7 @@ from steelyard.loop.policy import Policy
 from steelyard.loop.trial import Trial
 from steelyard.pairs import PairSet, form_pairs
 from steelyard.ranker.learner import Learner
+from steelyard.ranker.penultimate import distance_rows, learns_features, own_rows, starts_pretrained
 from steelyard.ranker.posterior import Posterior
 from steelyard.splits import Split, check_split
 
@@ -65,6 +66,7 @@ class CellResult:
         scores: columns round, image, set, score, variance, chosen – pool and test images in every round.
         outcomes: columns round, kind, first, second, weight, probability, variance, correct – test pairs in every round.
         asked: columns round, first, second, answer – the pairs that were asked.
+        features: of all images in the network of round 0, where it has none before; for the map in the report.
     """
 
     rows: list[Columns] = field(default_factory=list)
@@ -72,6 +74,7 @@ class CellResult:
     scores: list[Columns] = field(default_factory=list)
     outcomes: list[Columns] = field(default_factory=list)
     asked: list[Columns] = field(default_factory=list)
+    features: NDArray[np.float32] | None = None
 
 
 def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> CellResult:
@@ -124,8 +127,9 @@ class _Measured:
         self.trial = Trial(
             Policy(_ask(method, config), len(split.train)), chance, learner,
             config.make_annotator(data.grades),  # one person for the whole cell, who may tire
-            lambda: data.flat()[split.train], method.options,
+            self._distance_rows, method.options,
         )  # fmt: skip
+        self._rows_of_start: NDArray[Any] | None = None
         self.result = CellResult()
 
     def run(self) -> CellResult:
@@ -151,6 +155,8 @@ class _Measured:
             tested = everything.rows(np.arange(pool, len(everything)))
             times = {"train_s": train_s, "score_s": time.perf_counter() - clock, "select_s": select_s}
             self._measure(number, tested, times)
+            if number == 0 and self._is_on_the_map():
+                self.result.features = own_rows(ranker, self.data.inputs).astype(np.float32)
         if self.config.classify or (self.config.classify is None and trial.learner.learns_reserved):
             ranker = trial.learn(self._known_grades())
             predicted = trial.learner.posterior(ranker, rows=self.split.test).mean
@@ -158,6 +164,22 @@ class _Measured:
             grades = np.clip(np.floor(predicted + 0.5), 0, len(self.data.grade_names) - 1).astype(np.int64)
             self.result.grading = _grading(self.cell, self.data.grades[self.split.test], grades)
         return self.result
+
+    def _distance_rows(self) -> NDArray[Any]:
+        """Features of the pool, for strategies that measure distances."""
+        config, inputs = self.trial.learner.config, self.data.inputs
+        if self._rows_of_start is not None:
+            return self._rows_of_start
+        found = distance_rows(config, inputs, self.split.train, newest=lambda: self.trial.ranker)
+        if starts_pretrained(config) or not learns_features(config):
+            self._rows_of_start = found  # the same in every round
+        return found
+
+    def _is_on_the_map(self) -> bool:
+        """Whether the report may draw this cell and there is nothing else to draw it by: one fold and seed is drawn."""
+        config = self.trial.learner.config
+        drawn = (self.cell.fold, self.cell.seed) == (self.config.the_folds()[0], 0)
+        return drawn and self.method.rounds > 0 and learns_features(config) and not starts_pretrained(config)
 
     def _every_image(self) -> Pairs:
         """As many pairs as the pool has images, each image in one or more."""

@@ -44,12 +44,6 @@ class ExperimentData:
     def __len__(self) -> int:
         return len(self.grades)
 
-    def flat(self) -> NDArray[Any]:
-        """Rows to measure distances in."""
-        from steelyard.ranker.inputs import coarse_rows
-
-        return coarse_rows(self.inputs)
-
     def splits(self, config: ExperimentConfig) -> list[Split]:
         """The folds of an experiment."""
         return folds(

@@ -3,7 +3,7 @@
     RUN/
       experiment.json         settings, versions, data fingerprint, grades, folds
       images.parquet          row, image, grade, group, part
-      embedding.npy           leading principal components of the inputs, for pictures
+      embedding.npy           leading principal components of the features, for pictures
       cells/METHOD-f0-s0/     rows.json, scores.parquet, outcomes.parquet, asked.parquet – renamed into place when finished
       results.csv  classification.csv  scores.parquet  outcomes.parquet  asked.parquet
 
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.errors import ExperimentError, command
 from steelyard.evaluate.accuracy import neighbor_names
@@ -144,6 +145,8 @@ class RunFolder:
             if parts:
                 table = _small(pd.concat(parts, ignore_index=True))
                 table.to_parquet(working / f"{name}.parquet", compression="zstd", index=False)
+        if result.features is not None:
+            np.save(working / "embedding.npy", _leading(result.features))
         text = json.dumps({"cell": vars(cell), "rows": result.rows, "grading": result.grading}, indent=1)
         (working / "rows.json").write_text(text, encoding="utf-8")
         sync_tree(working)
@@ -154,6 +157,18 @@ class RunFolder:
                 raise
             shutil.rmtree(working, ignore_errors=True)
         sync_folder(self.cells)
+
+    def write_embedding(self, features: NDArray[Any]) -> None:
+        """Keep what a map of the images is drawn from."""
+        with replacing(self.path / "embedding.npy", private=False) as file:
+            np.save(file, _leading(np.asarray(features, dtype=np.float32)))
+
+    def embedding(self, cell: Cell) -> NDArray[np.float32] | None:
+        """A few numbers for each image to draw it by: of the cell's own network where it has any, else of the inputs."""
+        for path in (self.cells / cell.name / "embedding.npy", self.path / "embedding.npy"):
+            if path.exists():
+                return np.asarray(np.load(path), dtype=np.float32)
+        return None
 
     def rows(self) -> list[dict[str, Any]]:
         """`rows.json` of every finished cell: keys `cell`, `rows`, `grading`, and `folder`."""
@@ -225,6 +240,13 @@ class RunFolder:
         raise ExperimentError(
             f"{self.path} has no table '{name}'; let its run finish with: steelyard experiment … --resume"
         )
+
+
+def _leading(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """50 principal components. Only for drawing: nothing is learnt from them, so all images may be in it."""
+    from steelyard.ranker.reduction import Reduction
+
+    return np.asarray(Reduction.fit(features, components=50).transform(features), dtype=np.float32)
 
 
 def _alive(process: int) -> bool:

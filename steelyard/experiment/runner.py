@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.config import RankerConfig
 from steelyard.engine import run_all
 from steelyard.experiment.cell import Cell, run_cell
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.experiment.data import ExperimentData, load_data
 from steelyard.experiment.folder import RunFolder
-from steelyard.files import replacing
 from steelyard.progress import Progress
 
 __all__ = ["run_experiment"]
@@ -79,7 +79,7 @@ def run_experiment(
     if resume and not (folder.path / "experiment.json").exists():
         resume = False
     folder.open(description, resume=resume)
-    _write_images(folder, data, splits)
+    _write_images(folder, data, splits, config.ranker_config())
     cells = [
         Cell(method, fold, seed)
         for seed in range(config.seeds)
@@ -142,7 +142,9 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _write_images(folder: RunFolder, data: ExperimentData, splits: Sequence[Any]) -> None:
+def _write_images(
+    folder: RunFolder, data: ExperimentData, splits: Sequence[Any], ranker: RankerConfig
+) -> None:
     """What the report needs of the images: names, grades, which fold tests them, and a few numbers to draw them by."""
     import pandas as pd
 
@@ -155,10 +157,7 @@ def _write_images(folder: RunFolder, data: ExperimentData, splits: Sequence[Any]
     if data.groups is not None:
         table["group"] = data.groups
     table.to_parquet(folder.path / "images.parquet", index=False)
-    from steelyard.ranker.reduction import Reduction
+    from steelyard.ranker.penultimate import distance_rows
 
-    rows = np.asarray(data.flat(), dtype=np.float32)
-    # Only for drawing: nothing is learnt from it, so all images may be in it.
-    embedding = Reduction.fit(rows, components=50).transform(rows)
-    with replacing(folder.path / "embedding.npy", private=False) as file:
-        np.save(file, embedding)
+    # A network that begins with random weights has features from round 0 on: its cell brings them.
+    folder.write_embedding(distance_rows(ranker, data.inputs, newest=lambda: None))

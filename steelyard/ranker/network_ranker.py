@@ -132,6 +132,14 @@ class NetworkRanker:
         temper = Temper(*saved.weights["temper"].tolist()) if "temper" in saved.weights else None
         return cls(config, network, seed, dict(saved.extra["metrics"]), known, temper)
 
+    def last_inputs(self, inputs: NDArray[Any], rows: Rows | None = None) -> NDArray[np.float32]:
+        """What the last linear layer is given with mean weights, shape (n, D): the features that the network has."""
+        from steelyard.ranker.device import cpu_threads, device_of
+
+        self.network.to(device_of(self.config.device))
+        with cpu_threads(self.config.threads):
+            return self._last_layer(inputs, rows).features_N_D.astype(np.float32)
+
     def with_covariance(self, inputs: NDArray[Any], pairs: ArrayLike, answers: ArrayLike) -> NetworkRanker:
         """The same ranker with Laplace's covariance of the last layer, from the answers it was trained on."""
         from steelyard.ranker.device import cpu_threads

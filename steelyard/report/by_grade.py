@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.experiment.cell import Cell
 from steelyard.report.analysis import Analysis
 from steelyard.report.figure import Figure, narrow, render
 from steelyard.report.palette import INK, MUTED, RULE, grade_colors
@@ -160,16 +161,18 @@ def proportions_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure |
 
 def map_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
     """t-SNE of the pool of one cell: by grade, and by what two methods picked."""
-    path = analysis.run.path / "embedding.npy"
     methods = _chosen(analysis, at_most=2)
     table = analysis.scores
     first = table[(table["set"] == "pool") & (table["method"].isin(methods))]
-    if not path.exists() or not len(first):
+    if not len(first):
         return None
     fold, seed = first[["fold", "seed"]].to_numpy().min(axis=0)
+    embedding = analysis.run.embedding(Cell(methods[-1], int(fold), int(seed)))
+    if embedding is None:
+        return None
     cell = first[(first["fold"] == fold) & (first["seed"] == seed)]
     rows = np.unique(cell["image"])
-    place = _tsne(np.load(path)[rows])
+    place = _tsne(embedding[rows])
     grade = analysis.images["grade"].to_numpy()[rows]
     colors = np.array(grade_colors(len(analysis.grades)))
 
@@ -211,7 +214,7 @@ def map_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
     return render(
         "map",
         "Where the picks lie",
-        f"t-SNE of the inputs of the training images of fold {fold}, seed {seed}. Ringed: images picked in the rounds after the first, coloured by "
+        f"t-SNE of the features of the training images of fold {fold}, seed {seed}. Ringed: images picked in the rounds after the first, coloured by "
         "grade, larger the more often they were picked.",
         formats,
         (7.2, 2.75),

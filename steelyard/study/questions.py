@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
 from steelyard.arrays import Pairs, Rows
-from steelyard.errors import StudyError
+from steelyard.errors import RankerError, StudyError
 from steelyard.images.presence import say_where
 from steelyard.loop.choose import Features, next_pairs
 from steelyard.loop.state import State
 from steelyard.pairs import Pair
 from steelyard.progress import Progress
 from steelyard.ranker.inputs import coarse_rows
+from steelyard.ranker.penultimate import distance_rows, learns_features, starts_pretrained
+from steelyard.ranker.ranker import load_ranker
 from steelyard.store.records import NewPair
 from steelyard.study.inputs import missing_files
 from steelyard.study.instructions import example_rows
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from steelyard.study.study import Study
 
 __all__ = ["Questions"]
+
+log = logging.getLogger("steelyard")
 
 
 class Questions:
@@ -39,6 +44,7 @@ class Questions:
     def __init__(self, study: Study, belief: Belief) -> None:
         self._study, self._belief = study, belief
         self._known_examples: tuple[tuple[tuple[str, ...], int], Rows] | None = None
+        self._known_rows: tuple[tuple[str, int], NDArray[Any]] | None = None
 
     def draft(
         self, n: int | None = None, *, strategy: str | None = None, progress: Progress | None = None
@@ -132,9 +138,29 @@ class Questions:
     def _features(self, progress: Progress | None) -> Features:
         def rows() -> tuple[NDArray[Any], Rows]:
             seen = self._study.seen(progress)
-            return coarse_rows(seen.rows), seen.absent
+            return self._distance_rows(seen.rows), seen.absent
 
         return rows
+
+    def _distance_rows(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Features of all images; a network's are computed once for each model."""
+        study, config = self._study, self._study.config.ranker
+        if not learns_features(config):
+            return coarse_rows(inputs)
+        newest = study.store.models.newest()
+        now = ("" if newest is None or starts_pretrained(config) else newest.path), len(inputs)
+        if self._known_rows is None or self._known_rows[0] != now:
+            try:
+                found = distance_rows(
+                    config,
+                    inputs,
+                    newest=lambda: None if newest is None else load_ranker(study.folder / newest.path),
+                )
+            except RankerError as error:  # a damaged model, one of other settings, weights that are not there
+                log.warning("%s – distances between images are measured in a coarse picture of them", error)
+                found = coarse_rows(inputs)
+            self._known_rows = now, found
+        return self._known_rows[1]
 
     def _repeat_numbers(self, pairs: Pairs, roles: Sequence[str]) -> list[int]:
         store, ids = self._study.store, self._study.catalog.ids
