@@ -146,7 +146,8 @@ class NetworkConfig(RankerSection):
         batch_size: pairs a step.
         epochs: passes over the answers, at most.
         patience: epochs without a better validation loss before stopping.
-        validation_share: share of labelled pairs held out for early stopping where no validation set is given.
+        validation_share: share of labelled pairs held out for early stopping where no validation set is given; what is held out are
+            images, which training then does not see in any pair.
         warm_start: whose weights a round starts from: `round0`, `previous`, `scratch`.
         ties: a tie as an outcome of its own (`rao_kupper`) or as a 0.5 target (`half`, the paper).
         multitask: learn grades as well (P6) where images carry them.

@@ -248,6 +248,7 @@ class NetworkLearner:
         metrics = {
             "epochs": len(result.history), "best_epoch": result.best_epoch,
             "validation_loss": None if np.isnan(loss) else float(loss),
+            "validation_pairs": 0 if result.held is None else len(result.held[0]), "unused_pairs": result.unused,
         }  # fmt: skip
         ranker = NetworkRanker(config, network, self.seed, metrics)
         if config.posterior == "laplace":

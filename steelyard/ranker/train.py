@@ -33,6 +33,7 @@ from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.ranker.device import cpu_threads
 from steelyard.ranker.epochs import Epoch, write_log
+from steelyard.ranker.held_out import hold_out_images
 from steelyard.ranker.loss import l2_weights
 from steelyard.ranker.network import Network
 from steelyard.ranker.objective import Comparisons, Grades, Images, Objective, checked_grades, checked_pairs
@@ -49,12 +50,14 @@ class TrainResult:
         best_epoch: whose weights were kept.
         tau: Rao–Kupper's τ, None where ties are 0.5 targets.
         held: pairs and answers that it was stopped by and not taught; None where there were none.
+        unused: pairs that were neither, because one of their images was taught and the other held out.
     """
 
     history: tuple[Epoch, ...]
     best_epoch: int
     tau: float | None
     held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = field(default=None, compare=False)
+    unused: int = field(default=0, compare=False)
 
 
 def train(
@@ -80,8 +83,8 @@ def train(
         images: uint8 (N, H, W, 3) or feature rows (N, D); a memory map is read batch by batch.
         pairs: rows of `images`, shape (n, 2).
         answers: P1, shape (n,): 1, 0.5 or 0.
-        validation: pairs and answers for early stopping; None holds out `config.validation_share` of the pairs, and
-            with a share of 0 the training loss decides.
+        validation: pairs and answers for early stopping; None holds out images, so many that `config.validation_share` of the
+            pairs lie among them (`held_out.py`), and with a share of 0 the training loss decides.
         grades: codes of all images, shape (N,), below 0 for unknown; used when `config.multitask` (P6).
         config: the settings.
         seed: random seed.
@@ -95,14 +98,16 @@ def train(
     rows, labels = checked_pairs(pairs, answers, len(images))
     if not len(rows):
         raise RankerError("there are no answered pairs to learn from; answer some first")
+    given = len(rows)
     held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+    watched: NDArray[np.bool_] = np.zeros(given, dtype=bool)
     if validation is not None and len(np.asarray(validation[0])):
         held = checked_pairs(*validation, len(images))
-    elif 0 < round(config.validation_share * len(rows)) < len(rows):
-        order = np.random.default_rng([seed, 0]).permutation(len(rows))
-        count = round(config.validation_share * len(rows))
-        held = rows[order[:count]], labels[order[:count]]
-        rows, labels = rows[order[count:]], labels[order[count:]]
+    else:
+        watched, taught = hold_out_images(rows, config.validation_share, np.random.default_rng([seed, 0]))
+        if watched.any():
+            held = rows[watched], labels[watched]
+            rows, labels = rows[taught], labels[taught]
     codes = None
     if config.multitask:
         if grades is None:
@@ -114,7 +119,8 @@ def train(
             raise RankerError(f"grades are a code for each of {len(images)} images, below 0 for unknown")
     objective = Comparisons(network, images, rows, labels, held, codes, config)
     run = checkpoint.fingerprint_of(rows, labels, *(held or ()), codes, fingerprint)
-    return replace(_loop(network, objective, config, seed, folder, run, progress), held=held)
+    unused = given - len(rows) - int(watched.sum())
+    return replace(_loop(network, objective, config, seed, folder, run, progress), held=held, unused=unused)
 
 
 def fit_conventional(

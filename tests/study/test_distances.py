@@ -34,8 +34,10 @@ def test_core_set_takes_the_features_of_the_newest_model(
     with sy.Study.create(tmp_path / "study", catalog, preset="small", ranker=ranker, ask=ask) as study:
         for pair in study.ask(8, annotator="kt"):
             study.tell(pair, Answer.LEFT, annotator="kt")
-        model = study.fit()
+        study.fit()
         study.ask(15, annotator="kt")
-        fitted: Any = load_ranker(study.folder / model.path)
+        newest = study.store.models.newest()
+        assert newest is not None
+        fitted: Any = load_ranker(study.folder / newest.path)
         assert seen[0].shape == (20, 128)
         assert np.allclose(seen[0], fitted.last_inputs(study.inputs()), atol=1e-5)
