@@ -210,6 +210,16 @@ class Analysis:
         rows: pd.DataFrame = table[table["round"] == newest]
         return rows
 
+    def validation_images(self) -> pd.Series[float]:
+        """Images of the validation part for each image of the training part, by fold and seed.
+
+        The paper counts labels of both: its authors choose pairs in the validation part by the same method and ratio.
+        """
+        table = self.scores.drop_duplicates(["fold", "seed", "image"])
+        sizes = table.groupby([*CELL, "set"]).size().unstack(fill_value=0)
+        share: pd.Series[float] = (len(self.images) - sizes["pool"] - sizes["test"]) / sizes["pool"]
+        return share
+
     # ------------------------------------------------------------------ calibration
 
     def calibrations(self) -> dict[str, Calibration]:

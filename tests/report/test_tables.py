@@ -79,6 +79,33 @@ def test_costs_are_the_papers_arithmetic(analysis: Analysis, run: RunFolder) -> 
     assert dear[4] == "0 s"
 
 
+def test_validation_labels_are_counted_as_the_paper_does_beside_ours(
+    analysis: Analysis, run: RunFolder
+) -> None:
+    """60 % of the images are trained on and 20 % watched: the paper's labels are a third more than those of training."""
+    table = cost_table(analysis)
+    images, folds = len(run.table("images")), run.describe()["config"]["folds"]
+    results = run.table("results")
+    for method, name in (
+        ("all", "baseline (all data)"),
+        ("conventional", "conventional"),
+        ("ubs", "UBS (proposed)"),
+    ):
+        row = next(r for r in table.rows if r[0] == name)
+        last = results[
+            (results["method"] == method)
+            & (results["round"] == results["round"].where(results["method"] == method).max())
+        ]
+        ours, papers = float(row[2].replace(",", "")), float(row[6].replace(",", ""))
+        assert ours == round(last["images"].mean())
+        assert papers / ours == pytest.approx((folds - 1) / (folds - 2), rel=0.05)
+        pairs, both = (float(row[k].replace(",", "").removesuffix(" s")) for k in (5, 7))
+        assert both == pytest.approx(pairs + 20 * papers, abs=12)
+    everything = next(r for r in table.rows if r[0] == "baseline (all data)")
+    # the paper: all data are 80 % of the private set's 10,265 images, 8,214 comparisons and as many grades
+    assert float(everything[5]) == pytest.approx(images * (folds - 1) / folds, abs=1)
+
+
 def test_efficiency_says_when_all_data_is_reached(analysis: Analysis) -> None:
     curves = analysis.curves()
     goal = curves.loc[curves["method"] == "all", "mean"].iloc[0]
