@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.config.words import Words
 from steelyard.errors import command
 from steelyard.evaluate.cost import measured_seconds
 from steelyard.progress import Progress, counted, duration
@@ -20,7 +18,8 @@ from steelyard.report.figure import FORMATS, Figure, render
 from steelyard.report.html import Section, page
 from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.questions import asked_words, questions_table
-from steelyard.report.tables import Table
+from steelyard.report.scales import scales_section
+from steelyard.report.study_tables import ends_table, people_table, unlike_table
 from steelyard.study.domain import sentence
 from steelyard.study.scores import without_score
 from steelyard.study.wording import questions_asked, read_wordings
@@ -83,21 +82,23 @@ def write_study_report(
         asked = questions_asked(
             read_wordings(study.store), (c for c in study.store.answers.log() if c.seq in ours)
         )
-        people, questions = _people_table(status, agreement), questions_table(asked)
-        ends, strange = _ends_table(scores, words), _unlike_table(scores)
+        people, questions = people_table(status, agreement), questions_table(asked)
+        ends, strange = ends_table(scores, words), unlike_table(scores)
+        further = scales_section(study, scores, formats)
         missing = without_score(status["images"], len(scores), status["excluded"])
         unknown = [f"{missing}."] if missing else []
         unknown += [sentence(scores, own=True)] if scores.attrs["domain"] else []
         beside = target.with_name(f"{target.stem}_files")
-        for figure in (*accuracy, *scale):
+        for figure in (*accuracy, *scale, *(f for part in further for f in part.figures)):
             figure.write(beside / "figures")
-        for table in (people, questions, ends, *strange):
+        for table in (people, questions, ends, *strange, *(t for part in further for t in part.tables)):
             table.write(beside / "tables")
         sections = [
             Section(
                 "Where it stands", findings=_findings(status, estimate, agreement, seconds), figures=accuracy
             ),
             Section("The scale", figures=scale, tables=[ends, *strange], findings=unknown),
+            *further,
             Section("The answers", tables=[questions, people]),
             *card_section(study.folder / models[-1].path),
             _reproduction(study, models),
@@ -267,80 +268,6 @@ def _by_grade(
     )
 
 
-def _people_table(status: dict[str, Any], agreement: dict[str, Any]) -> Table:
-    model, self_, side = (agreement.get(key) or {} for key in ("with the model", "with themselves", "side"))
-    rows = []
-    for name, count in status["annotators"].items():
-        repeats = self_.get(name)
-        rows.append(
-            [
-                name,
-                f"{count:,}",
-                _percent(model.get(name)),
-                f"{_percent(repeats['agreement'])} of {repeats['repeats']}" if repeats else "–",
-            ]
-        )
-    parts = []
-    if side.get("share left") is not None:
-        parts.append(
-            f"The left image was chosen in {side['share left']:.1%} of the clear answers (p = {side['p']:.2f} against one half)."
-        )
-    between = agreement.get("between people") or {}
-    if between.get("fleiss kappa") is not None:
-        parts.append(
-            f"Fleiss' kappa over {between['pairs answered by several']} pairs answered by several people: {between['fleiss kappa']:.2f}."
-        )
-    return Table(
-        "people", "Who answered, and how consistently",
-        ["annotator", "answers", "agree with the model", "agree with themselves"], rows, " ".join(parts),
-    )  # fmt: skip
-
-
-def _ends_table(scores: pd.DataFrame, words: Words, many: int = 5) -> Table:
-    """Each image once, with every reason why it is here."""
-    ordered = scores.sort_values("rank", ignore_index=True)
-    unsure = scores.sort_values("uncertainty", ascending=False).head(many)
-    reasons: dict[str, list[str]] = {}
-    found: dict[str, dict[Any, Any]] = {}
-    for kind, part in (
-        (words.most, ordered.head(many)),
-        (words.least, ordered.tail(many)),
-        ("least certain", unsure),
-    ):
-        for row in part.to_dict("records"):
-            found[str(row["image"])] = row
-            reasons.setdefault(str(row["image"]), []).append(kind)
-    rows = [
-        [
-            str(row["path"] or image),
-            str(row["rank"]),
-            f"{float(row['score']):.2f}".replace("-", "−"),
-            f"{float(row['uncertainty']):.2f}",
-            ", ".join(reasons[image]),
-        ]
-        for image, row in sorted(found.items(), key=lambda item: int(item[1]["rank"]))
-    ]
-    return Table(
-        "ends",
-        "The ends of the scale, and the doubtful",
-        ["image", "rank", "score", "deviation", "one of the"],
-        rows,
-    )
-
-
-def _unlike_table(scores: pd.DataFrame, many: int = 10) -> list[Table]:
-    """The images that fit in least, where any is flagged."""
-    flagged = scores[scores["off_domain"] == True].sort_values("unlike", ascending=False, kind="stable")  # noqa: E712
-    rows = [
-        [str(row["path"] or row["image"]), str(row["rank"]), f"{math.floor(100 * float(row['unlike']))} %"]
-        for row in flagged.head(many).to_dict("records")
-    ]
-    more = f" The first {many} are shown." if len(flagged) > many else ""
-    note = f"{sentence(scores, own=True)}{more}"
-    columns = ["image", "rank", "images of the study that are more typical"]
-    return [Table("unlike", "Images unlike the others", columns, rows, note)] if rows else []
-
-
 def _findings(status: dict[str, Any], estimate: Any, agreement: dict[str, Any], seconds: float) -> list[str]:
     found = [estimate.sentence, estimate.enough]
     if status["graded"]:
@@ -387,7 +314,3 @@ def _reproduction(study: Study, models: list[Any]) -> Section:
 def _without_secrets(config: dict[str, Any]) -> dict[str, Any]:
     """A report is shown around; the database's address may hold a password."""
     return {key: ("…" if key == "store" and value else value) for key, value in config.items()}
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
