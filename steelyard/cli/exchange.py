@@ -72,7 +72,7 @@ def export_answers(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write all answers to a file, or the whole study (.zip): answers, grades, exclusions, wording and people.
+    """Write all answers to a file, or the whole study (.zip): answers, grades, exclusions, wording, people and known pairs.
 
     A whole study has no passwords, models or images in it; `steelyard backup` makes a copy of everything but the images.
     """
@@ -93,16 +93,22 @@ def export_answers(
         out.print(f"{count} answers written to {output}", soft_wrap=True)
 
 
-_COUNTED = ("answers", "grades", "exclusions", "people")
+_COUNTED = {
+    "answers": "answers",
+    "grades": "grades",
+    "exclusions": "exclusions",
+    "people": "people",
+    "known": "known pairs",
+}
 _WORDING = {
-    "taken": "the wording – question, grades, reasons, keys – was taken over; restart a server that is running",
+    "taken": "the wording – questions, grades, reasons, keys – and how people are prepared were taken over; restart a server that is running",
     "same": "the wording is the same",
-    "kept": "the study has answers of its own and keeps its own wording",
+    "kept": "the study has answers of its own and keeps its own wording and preparation of people",
 }
 
 
 def _counts(counts: dict[str, int]) -> str:
-    *first, last = (f"{counts[name]} {name}" for name in _COUNTED)
+    *first, last = (f"{counts[name]} {text}" for name, text in _COUNTED.items())
     return f"{', '.join(first)} and {last}"
 
 

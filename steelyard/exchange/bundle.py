@@ -21,10 +21,12 @@ _PARTS = {
     "grades.csv": "every grade of an image that counts, by whom and when; code is its place among the grades",
     "exclusions.csv": "images that were taken out, by whom, when and why",
     "people.csv": "who answers and in which role; no passwords, links or tokens",
-    "wording.toml": "the question, the grades with their definitions, reasons and keys",
+    "wording.toml": "the questions, the grades with their definitions, reasons and keys; how people are prepared and checked",
+    "known.csv": "pairs whose answer is known, to warm people up or to check them; steelyard gold takes it",
     "images.csv": "the images: path, grade, patient (group) and content id; init --labels takes it",
     ABOUT: "what wrote this, when, and how much there is",
 }
+_LATER = ("images.csv", "known.csv")  # not in every export of earlier versions
 _README = """\
 A whole study, written by Steelyard. Times are in seconds since 1970, and beside them (…_utc) for people.
 Take it into a study on the same images, which are known by their content: steelyard import STUDY THIS
@@ -74,7 +76,7 @@ def read_parts(path: Path) -> dict[str, bytes]:
         found = _from_folder(path) if path.is_dir() else _from_archive(path)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise StudyError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    missing = [name for name in _PARTS if name not in found and name != "images.csv"]
+    missing = [name for name in _PARTS if name not in found and name not in _LATER]
     if missing:
         raise StudyError(f"{path} is not a whole study: it lacks {', '.join(missing)}")
     return found

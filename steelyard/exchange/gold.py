@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ from steelyard.exchange.reading import csv_rows
 from steelyard.store.records import NewKnown
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from steelyard.study import Study
 
-__all__ = ["known_pair", "known_rows", "read_known"]
+__all__ = ["known_pair", "known_rows", "known_table", "read_known", "take_over_known"]
 
 _SHOWN = 5  # problems that are spelled out
 _KINDS = {"": "gold", "gold": "gold", "warm-up": "warm-up", "warmup": "warm-up", "warm up": "warm-up"}
@@ -77,3 +80,32 @@ def known_rows(study: Study) -> list[dict[str, Any]]:
         }
         for pair in study.store.known.all()
     ]
+
+
+def known_table(study: Study) -> pd.DataFrame:
+    """Every pair with a known answer in the order in which people warm up, by content, and whether it is handed out no more."""
+    import pandas as pd
+
+    paths = list(map(str, study.catalog.paths))
+    rows = [
+        (
+            pair.first, pair.second, paths[pair.first_row], paths[pair.second_row],
+            {"first": "left", "second": "right", "equal": "equal"}[pair.expected], pair.kind, pair.retired,
+        )
+        for pair in study.store.known.all(retired=True)
+    ]  # fmt: skip
+    columns = ["left", "right", "left_path", "right_path", "answer", "kind", "retired"]
+    return pd.DataFrame(rows, columns=columns).astype({"retired": "bool"})
+
+
+def take_over_known(study: Study, given: Sequence[tuple[NewKnown, bool]]) -> int:
+    """Add pairs that another study knows, and whether each is retired; two images that are such a pair here stay what they are.
+
+    Returns:
+        How many were added.
+    """
+    here = {frozenset((pair.first_row, pair.second_row)) for pair in study.store.known.all(retired=True)}
+    new = [(pair, retired) for pair, retired in given if frozenset((pair.worse, pair.other)) not in here]
+    ids = study.store.known.add_all([pair for pair, _ in new])
+    study.store.known.remove([id for id, (_, retired) in zip(ids, new, strict=True) if retired])
+    return len(set(ids))

@@ -1,4 +1,4 @@
-"""A whole study out and in again: answers, grades, exclusions, wording and people, but no secrets, no models, no images.
+"""A whole study out and in again: answers, grades, exclusions, wording, people and known pairs, but no secrets, models, images.
 
 Nothing is there twice, however often it is imported, and the tables that come out of the new study are those that went in.
 """
@@ -20,13 +20,15 @@ from steelyard.errors import ConfigError, StoreError, StudyError
 from steelyard.exchange import cells
 from steelyard.exchange.bundle import ABOUT, FORMAT, read_about, read_parts, write_parts
 from steelyard.exchange.exporting import csv_text
+from steelyard.exchange.gold import known_pair, known_table, take_over_known
 from steelyard.exchange.importing import ImageFinder, read_answers, read_source
 from steelyard.exchange.reading import csv_rows
 from steelyard.exchange.table import answers_table
 from steelyard.privacy import user_name
 from steelyard.store.importing import ForeignAnswer, Imported
-from steelyard.store.records import Annotator, Excluded, NewGrade, Role, Source
+from steelyard.store.records import Annotator, Excluded, NewGrade, NewKnown, Role, Source
 from steelyard.study.asked import question_key
+from steelyard.study.instructions import read_instructions
 from steelyard.study.wording import note_wording, study_grades
 
 if sys.version_info >= (3, 11):
@@ -44,12 +46,16 @@ __all__ = ["StudyImported", "export_study", "import_study", "study_tables"]
 
 @dataclass(frozen=True)
 class StudyImported:
-    """What an import of a whole study did; `wording` is `taken`, `same` or `kept` (the study's own, which has other answers)."""
+    """What an import of a whole study did; `wording` is `taken`, `same` or `kept` (the study's own, which has other answers).
+
+    `known` are pairs with known answers.
+    """
 
     answers: Imported
     grades: Imported
     exclusions: Imported
     people: Imported
+    known: Imported
     wording: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +90,8 @@ def export_study(study: Study, path: Path) -> dict[str, int]:
         {
             **{f"{name}.csv": csv_text(table) for name, table in tables.items()},
             "wording.toml": tomli_w.dumps(
-                {"page": page, **_questions(study.config)}, multiline_strings=False
+                {"page": page, **_questions(study.config), "people": study.config.to_dict()["people"]},
+                multiline_strings=False,
             ),
             ABOUT: json.dumps(about, indent=2, ensure_ascii=False) + "\n",
         },
@@ -128,6 +135,7 @@ def study_tables(study: Study) -> dict[str, pd.DataFrame]:
         "grades": pd.DataFrame(grades, columns=list(_GRADES)),
         "exclusions": pd.DataFrame(exclusions, columns=list(_EXCLUSIONS)),
         "people": pd.DataFrame(people, columns=list(_PEOPLE)),
+        "known": known_table(study),
     }
 
 
@@ -142,7 +150,7 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
     """Take a whole study in: all of it or, if anything in it is wrong, nothing.
 
     Images are known by their content. Somebody who is in the study already keeps the role they have here. The wording is
-    taken unless the study has answers or grades of its own.
+    taken unless the study has answers or grades of its own, and so is `[people]`: how they are prepared, checked and spared.
 
     Args:
         study: on the same images.
@@ -161,6 +169,7 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
         grades = list(_grades(study, parts["grades.csv"], config))
         exclusions = list(_exclusions(study, parts["exclusions.csv"]))
         people = list(_people(parts["people.csv"]))
+        known_pairs = list(_known(study, parts.get("known.csv")))
     except (StudyError, StoreError, ConfigError) as error:
         raise StudyError(
             f"{path.name}: {error}" + ("" if "nothing was" in str(error) else "; nothing was imported")
@@ -182,7 +191,8 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
             store.grades.add(grade)
         new_grades = sum(grade.id not in graded for grade in grades)
         out = store.images.take_over(exclusions, actor=actor)
-        counts = {"people": new_people, "grades": new_grades, "exclusions": out}
+        new_known = take_over_known(study, known_pairs)
+        counts = {"people": new_people, "grades": new_grades, "exclusions": out, "known pairs": new_known}
         if any(counts.values()):
             store.audit.add(actor, "imported study", {**detail, **counts})
     if wording == "taken":
@@ -194,6 +204,7 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
         Imported(new_grades, len(grades) - new_grades),
         Imported(out, len(exclusions) - out),
         Imported(new_people, len(people) - new_people),
+        Imported(new_known, len(known_pairs) - new_known),
         wording,
     )
 
@@ -203,13 +214,18 @@ def _wording(study: Study, parts: Mapping[str, bytes]) -> tuple[StudyConfig, lis
     try:
         said = tomllib.loads(parts["wording.toml"].decode("utf-8-sig"))
         page, questions = said["page"], said.get("questions", [])
+        people = said.get("people", {})  # which exports did not have at first: it stays as it is then
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise StudyError(f"wording.toml is not valid: {error}") from None
-    changed = study.config.with_changes(page=page, questions=questions)
+    changed = study.config.with_changes(page=page, questions=questions, people=people)
     answers = read_answers(study, parts["answers.csv"], ".csv", name="answers.csv", config=changed)
-    if (_page(changed, study), changed.questions) == (_page(study.config, study), study.config.questions):
+    before, after = (
+        (_page(config, study), config.questions, config.people) for config in (study.config, changed)
+    )
+    if before == after:
         return study.config, answers, "same"
     if not _asked_here(study, answers, _ids(parts["grades.csv"])):
+        read_instructions(changed, study.catalog)  # its examples are images of this study, too
         return changed, answers, "taken"
     for answer in answers:
         question_key(study.config, answer.question)
@@ -294,3 +310,15 @@ def _people(content: bytes) -> Iterator[Annotator]:
             yield Annotator(cells.text(row["name"], "name"), cast(Role, role), active, created or 0.0)
         except StudyError as error:
             raise StudyError(f"people.csv, {where}: {error}") from None
+
+
+def _known(study: Study, content: bytes | None) -> Iterator[tuple[NewKnown, bool]]:
+    """Pairs with known answers, and whether each is handed out no more; none in a file of an earlier version."""
+    if content is None:
+        return
+    images = ImageFinder(study)
+    for where, row in _rows("known.csv", content, ("left", "right", "answer", "kind")):
+        try:
+            yield known_pair(images, row), cells.truth(row.get("retired", "false"), "retired")
+        except (StudyError, StoreError) as error:
+            raise StudyError(f"known.csv, {where}: {error}") from None

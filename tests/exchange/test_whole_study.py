@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from steelyard.errors import StudyError
 from steelyard.exchange import export_study, import_study, study_tables
 from steelyard.images.labels import read_labels
 from steelyard.rescue import backup_study
+from steelyard.store.records import NewKnown
 from steelyard.study import Study
 from steelyard.web.auth import digest
 from tests.exchange.files import make_study
@@ -42,7 +44,11 @@ def old(tmp_path: Path) -> Iterator[Study]:
         "reasons": ("blurred", "=other"),
         "keys": {"left": "j"},
     }
-    with make_study(tmp_path / "old", page=page) as study:
+    people = {
+        "instructions": "# Look closely\n\nBoth images, *then* answer.", "examples": ["i30.png: mild redness"],
+        "consent": True, "warmup": 2, "gold_rate": 0.1, "limit_per_day": 300,
+    }  # fmt: skip
+    with make_study(tmp_path / "old", page=page, people=people) as study:
         store = study.store
         store.people.add("lea", role="lead", link_hash=digest("secret-link"), now=1_700_000_000.125)
         store.people.set_password("lea", "$argon2id$secret-hash")
@@ -59,6 +65,15 @@ def old(tmp_path: Path) -> Iterator[Study]:
             study.tell_grade(ids[row], grade, annotator="lea", note='sure, "very"' if row == 3 else "")
         store.images.exclude(ids[7], "lea", "blurred", now=1_700_000_200.5)
         store.images.exclude(ids[8], "kt")
+        known = [
+            NewKnown(20, 21, "warm-up"),
+            NewKnown(23, 22, "warm-up"),
+            NewKnown(24, 25, "gold", equal=True),
+        ]
+        store.known.add_all([*known, NewKnown(27, 26, "gold")])
+        store.known.remove([pair.id for pair in store.known.all("gold") if pair.expected == "equal"])
+        [pair] = store.known.lease("kt", "gold", 1, seconds=60, rng=np.random.default_rng(0))
+        study.tell(pair.shown(), "left", annotator="kt")
         yield study
         assert store.check() == []
 
@@ -78,7 +93,7 @@ def tables(study: Study) -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize("name", ["study.zip", "folder"])
 def test_what_goes_out_comes_in_the_same_and_once(old: Study, new: Study, tmp_path: Path, name: str) -> None:
     counts = export_study(old, tmp_path / name)
-    assert counts == {"images": 40, "answers": 11, "grades": 3, "exclusions": 2, "people": 3}
+    assert counts == {"images": 40, "answers": 11, "grades": 3, "exclusions": 2, "people": 3, "known": 4}
     done = import_study(new, tmp_path / name, by="ada")
     assert done.wording == "taken"
     assert (done.answers.added, done.grades.added, done.exclusions.added, done.people.added) == (11, 3, 2, 3)
@@ -86,6 +101,7 @@ def test_what_goes_out_comes_in_the_same_and_once(old: Study, new: Study, tmp_pa
         pd.testing.assert_frame_equal(tables(new)[name_], table, obj=name_)
     with Study.open(new.folder) as opened:
         assert opened.config.page == old.config.page
+        assert opened.config.people == old.config.people
 
     again = import_study(new, tmp_path / name, by="ada")
     assert again.wording == "same"
@@ -151,6 +167,9 @@ def test_a_study_with_answers_of_its_own_keeps_its_wording(old: Study, new: Stud
         ("wording.toml", "[page]", "[page", r"wording\.toml is not valid"),
         ("about.json", "study 1", "study 9", "update Steelyard"),
         ("grades.csv", "much,2", "much,1", "grade 'much' with code 1"),
+        ("known.csv", "warm-up", "cold", r"known\.csv, row 1 .*kind is gold or warm-up; not 'cold'"),
+        ("wording.toml", "i30.png", "i99.png", "'people.examples' names 'i99.png', which is no image"),
+        ("wording.toml", "gold_rate", "gold_rte", "did you mean"),
     ],
 )
 def test_one_mistake_and_nothing_is_imported(
@@ -166,8 +185,52 @@ def test_one_mistake_and_nothing_is_imported(
         assert new.store.people.all() == []
         assert new.store.answers.log() == []
         assert new.store.grades.log() == []
+        assert new.store.known.all(retired=True) == []
+        assert new.config.people.instructions == ""
         assert not len(new.store.images.excluded_rows())
         assert new.config.page.question == "Which is more severe?"
+
+
+def test_pairs_that_are_known_here_stay_what_they_are(old: Study, new: Study, tmp_path: Path) -> None:
+    new.store.known.add_all([NewKnown(21, 20, "gold"), NewKnown(1, 2, "gold")])
+    export_study(old, tmp_path / "s.zip")
+    done = import_study(new, tmp_path / "s.zip", by="ada")
+    assert (done.known.added, done.known.known) == (3, 1)
+    found = {(pair.first_row, pair.second_row): pair for pair in new.store.known.all(retired=True)}
+    assert (found[20, 21].kind, found[20, 21].expected) == ("gold", "second")
+    assert found[24, 25].retired
+    assert not found[22, 23].retired
+    [entry] = new.store.audit.latest(1, action="imported study")
+    assert entry.detail["known pairs"] == 3
+    again = import_study(new, tmp_path / "s.zip", by="ada")
+    assert (again.known.added, again.known.known) == (0, 4)
+
+
+def test_warm_up_pairs_keep_their_order_and_answers_to_them_stay_at_home(
+    old: Study, new: Study, tmp_path: Path
+) -> None:
+    export_study(old, tmp_path / "s.zip")
+    import_study(new, tmp_path / "s.zip")
+    rng = np.random.default_rng(0)
+    handed = [
+        [pair.left for pair in study.store.known.lease("mo", "warm-up", 2, seconds=60, rng=rng)]
+        for study in (old, new)
+    ]
+    images = [{frozenset((p.first, p.second)) for p in s.store.known.all("warm-up")} for s in (old, new)]
+    assert len(handed[0]) == len(handed[1]) == 2
+    assert images[0] == images[1]
+    assert (old.store.known.count(), new.store.known.count()) == (1, 0)
+
+
+def test_an_export_from_before_known_pairs(old: Study, new: Study, tmp_path: Path) -> None:
+    export_study(old, tmp_path / "out")
+    (tmp_path / "out" / "known.csv").unlink()
+    wording = (tmp_path / "out" / "wording.toml").read_text(encoding="utf-8")
+    (tmp_path / "out" / "wording.toml").write_text(wording[: wording.index("[people]")], encoding="utf-8")
+    new.config = new.config.with_changes(people={"limit_per_day": 7})
+    done = import_study(new, tmp_path / "out")
+    assert (done.wording, done.known.added, done.answers.added) == ("taken", 0, 11)
+    assert new.config.people.limit_per_day == 7, "what the file does not speak of stays"
 
 
 def test_other_images_and_other_files(old: Study, tmp_path: Path) -> None:
@@ -221,12 +284,12 @@ def test_commands(old: Study, new: Study, tmp_path: Path) -> None:
         return done.output
 
     said = run("export", old.folder, "-o", tmp_path / "s.zip")
-    assert "11 answers, 3 grades, 2 exclusions and 3 people" in said
+    assert "11 answers, 3 grades, 2 exclusions, 3 people and 4 known pairs" in said
     run("export", old.folder, "-o", tmp_path / "folder", "--format", "study")
     assert (tmp_path / "folder" / "README.txt").exists()
     assert len(read_labels(tmp_path / "folder" / "images.csv").images) == 40  # as init takes it
     said = run("import", new.folder, tmp_path / "s.zip")
-    assert "11 answers, 3 grades, 2 exclusions and 3 people added" in said
+    assert "11 answers, 3 grades, 2 exclusions, 3 people and 4 known pairs added" in said
     assert "wording" in said
     facts = json.loads(run("import", new.folder, tmp_path / "folder", "--json"))
     assert facts["answers"] == {"added": 0, "known": 11}
