@@ -9,7 +9,7 @@ import { Help } from "./help.js";
 import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { all, announce, element, memory, one, page } from "./page.js";
-import { flash, place, spoken, stacked, swipes } from "./sides.js";
+import { flash, place, spoken, swipes } from "./sides.js";
 import { uuid } from "./uuid.js";
 import { touches, Viewer, viewKeys } from "./viewer.js";
 
@@ -214,25 +214,10 @@ remark.addEventListener("keydown", (event) => {
 for (const button of all("[data-answer]")) button.addEventListener("click", () => decide(button.dataset.answer));
 one("#undo").addEventListener("click", undo);
 one("#finished-undo button").addEventListener("click", undo);
-one("#reset").addEventListener("click", () => viewer.reset());
 releaseClicks();
 
-viewer.addEventListener("change", () => {
-  const changed = viewer.zoom !== 1 || viewer.brightness !== 1 || viewer.contrast !== 1;
-  one("#reset").hidden = !changed;
-  one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
-});
-viewer.addEventListener("swipe", ({ detail }) => {
-  const side = swipes()[detail];
-  if (side) decide(side);
-});
 
-/** Say "top" and "bottom" where the pictures are stacked. */
-function nameSides() {
-  for (const side of ["left", "right"]) one(`[data-answer="${side}"] span`).textContent = stacked() ? `${place(side)} one` : "this one";
-  if (current) one("#said").textContent = counted(current.item.record);
-}
-new ResizeObserver(nameSides).observe(one(".frames"));
+desk.watchPair(viewer, decide, () => { if (current) one("#said").textContent = counted(current.item.record); });
 
 feed.addEventListener("filled", () => {
   if (!current) {

@@ -12,7 +12,7 @@ import { toggleTheme } from "./menu.js";
 import { showNote } from "./note.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { Questions } from "./questions.js";
-import { flash, place, spoken as spokenIn, stacked, swipes } from "./sides.js";
+import { flash, place, spoken as spokenIn, swipes } from "./sides.js";
 import { uuid } from "./uuid.js";
 import { touches, Viewer, viewKeys } from "./viewer.js";
 
@@ -320,7 +320,6 @@ for (const button of all("[data-answer]")) {
 }
 for (const button of all("[data-reason]")) button.addEventListener("click", () => cannot(button.dataset.reason));
 one("#undo").addEventListener("click", undo);
-one("#reset").addEventListener("click", () => viewer.reset());
 one("#go-on").addEventListener("click", () => {
   goesOn = true;
   delete one("#finished").dataset.told;
@@ -332,24 +331,10 @@ one("#go-on").addEventListener("click", () => {
 });
 releaseClicks();
 
-viewer.addEventListener("change", () => {
-  const changed = viewer.zoom !== 1 || viewer.brightness !== 1 || viewer.contrast !== 1;
-  one("#reset").hidden = !changed;
-  one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
-});
-viewer.addEventListener("swipe", ({ detail }) => {
-  const side = swipes()[detail];
-  if (side) answer(side);
-});
 
-/** Say "top" and "bottom" where the pictures are stacked. */
-function nameSides() {
-  for (const side of ["left", "right"]) {
-    one(`[data-answer="${side}"] span`).textContent = stacked() ? `${place(side)} one` : "this one";
-    one(`#why input[value="${side}"] ~ span`).textContent = `exclude ${place(side)}`;
-  }
-}
-new ResizeObserver(nameSides).observe(one(".frames"));
+desk.watchPair(viewer, answer, () => {
+  for (const side of ["left", "right"]) one(`#why input[value="${side}"] ~ span`).textContent = `exclude ${place(side)}`;
+});
 
 // After a long absence what is held may have gone to a colleague: ask anew before going on.
 document.addEventListener("visibilitychange", async () => {

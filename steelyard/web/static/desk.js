@@ -1,9 +1,10 @@
 // What comparing, grading and adjudicating share: the queue with its dot, progress and pace, the dialogs, the break.
 
 import { call, Problem } from "./api.js";
-import { about, count, median, planned } from "./format.js";
+import { about, count, median, percent, planned } from "./format.js";
 import { all, announce, element, memory, one, page } from "./page.js";
 import { Queue } from "./queue.js";
+import { place, stacked, swipes } from "./sides.js";
 import { Stuck } from "./stuck.js";
 
 const ROUTES = {
@@ -96,6 +97,33 @@ export class Desk {
     viewer.show(item.nodes, next?.nodes ?? []);
     this.sayAnew();
     return item.painted();
+  }
+
+  /** Say below the pictures how they are looked at, and offer to look at them as they are. */
+  watch(viewer) {
+    one("#reset").addEventListener("click", () => viewer.reset());
+    viewer.addEventListener("change", () => {
+      const changed = viewer.zoom !== 1 || viewer.brightness !== 1 || viewer.contrast !== 1;
+      one("#reset").hidden = !changed;
+      one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
+    });
+  }
+
+  /**
+   * The same for two pictures, of which a swipe chooses one; where they are stacked they are called top and bottom.
+   * @param {(side: "left" | "right") => void} choose
+   * @param {() => void} turned the places have other names now
+   */
+  watchPair(viewer, choose, turned = () => {}) {
+    this.watch(viewer);
+    viewer.addEventListener("swipe", ({ detail }) => {
+      const side = swipes()[detail];
+      if (side) choose(side);
+    });
+    new ResizeObserver(() => {
+      for (const side of ["left", "right"]) one(`[data-answer="${side}"] span`).textContent = stacked() ? `${place(side)} one` : "this one";
+      turned();
+    }).observe(one(".frames"));
   }
 
   /** What to say where the server has nothing to show, because files are not where they were. */

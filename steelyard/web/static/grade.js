@@ -5,7 +5,6 @@
 import { call, pixels } from "./api.js";
 import { Desk } from "./desk.js";
 import { Feed, Item } from "./feed.js";
-import { percent } from "./format.js";
 import { Help } from "./help.js";
 import { Keys, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
@@ -211,12 +210,7 @@ for (const button of all("[data-examples]")) button.addEventListener("click", ()
 one("#show-examples").addEventListener("click", () => openExamples());
 one("#undo").addEventListener("click", undo);
 one("#skip").addEventListener("click", () => keys.actions.skip.run());
-one("#reset").addEventListener("click", () => viewer.reset());
-viewer.addEventListener("change", () => {
-  const changed = viewer.zoom !== 1 || viewer.brightness !== 1 || viewer.contrast !== 1;
-  one("#reset").hidden = !changed;
-  one("#look").textContent = changed ? `${viewer.zoom.toFixed(1)}× · brightness ${percent(viewer.brightness)} · contrast ${percent(viewer.contrast)}` : "";
-});
+desk.watch(viewer);
 releaseClicks();
 feed.addEventListener("filled", () => { if (!current) next(); });
 if (page.grades.length) feed.fill();
