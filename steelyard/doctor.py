@@ -60,7 +60,7 @@ def examine(folder: Path | None = None) -> list[Finding]:
         folder: where studies will be kept; the current folder by default.
     """
     place = (folder or Path.cwd()).resolve()
-    return [*_versions(), *_devices(), *_optional(), *_folders(place)]
+    return [*_versions(), *_devices(), *_optional(), _paper_weights(), *_folders(place)]
 
 
 def _versions() -> list[Finding]:
@@ -104,6 +104,30 @@ def _optional() -> list[Finding]:
         else:
             found.append(Finding(module, "missing", purpose, f"pip install 'steelyard[{extra}]'"))
     return found
+
+
+def _paper_weights() -> Finding:
+    """The one thing of the paper preset that no package brings."""
+    from steelyard.errors import RankerError
+    from steelyard.ranker.backbones import DENSENET169_URL, find_weights, usual_places
+
+    what = "densenet169 weights"
+    try:
+        return Finding(what, "ok", f"{find_weights('densenet169')} – for the paper preset")
+    except RankerError:
+        places = usual_places()
+        also = (
+            ""
+            if len(places) > 1
+            else ", or into a folder that the environment variable STEELYARD_WEIGHTS names"
+        )
+        return Finding(
+            what,
+            "missing",
+            "ImageNet weights, for the paper preset only",
+            f"put densenet169*.pth or .safetensors (torchvision, MONAI, timm) or densenet169*.h5 or .npz (Keras) into {places[0]}{also}; "
+            f"torchvision's is {DENSENET169_URL}",
+        )
 
 
 def _folders(place: Path) -> list[Finding]:

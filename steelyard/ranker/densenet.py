@@ -7,11 +7,12 @@ takes 16 MB and seconds to import for these few lines; a test holds ours to it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["densenet169_stages"]
+__all__ = ["densenet169_stages", "densenet_stages"]
 
 _FIRST = 64  # maps of the first convolution
 _BLOCKS = (6, 12, 32, 32)  # layers of each block
@@ -56,6 +57,11 @@ def densenet169_stages() -> tuple[list[tuple[str, nn.Module]], int]:
 
     Random weights (He et al., 2015) come from torch's current generator.
     """
+    return densenet_stages(_BLOCKS)
+
+
+def densenet_stages(blocks: Sequence[int]) -> tuple[list[tuple[str, nn.Module]], int]:
+    """The same with other numbers of layers in its blocks."""
     stages: list[tuple[str, nn.Module]] = [
         ("conv0", nn.Conv2d(3, _FIRST, 7, stride=2, padding=3, bias=False)),
         ("norm0", nn.BatchNorm2d(_FIRST)),
@@ -64,13 +70,13 @@ def densenet169_stages() -> tuple[list[tuple[str, nn.Module]], int]:
         ("pool0", nn.MaxPool2d(3, stride=2, padding=1)),
     ]
     width = _FIRST
-    for number, layers in enumerate(_BLOCKS, start=1):
+    for number, layers in enumerate(blocks, start=1):
         block: OrderedDict[str, nn.Module] = OrderedDict(
             (f"denselayer{k + 1}", _Layer(width + k * _GROWTH)) for k in range(layers)
         )
         stages.append((f"denseblock{number}", nn.Sequential(block)))
         width += layers * _GROWTH
-        if number < len(_BLOCKS):
+        if number < len(blocks):
             stages.append((f"transition{number}", _transition(width)))
             width //= 2
     stages += [("norm5", nn.BatchNorm2d(width)), ("relu5", nn.ReLU())]
