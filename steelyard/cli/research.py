@@ -151,6 +151,7 @@ def experiment(
             resume=resume,
             command=shlex.join(["steelyard", *sys.argv[1:]]),
             progress=progress,
+            begin=lambda text: err.print(text, markup=False, soft_wrap=True),
         )
     results = run.table("results")
     last = results.sort_values("round").groupby(["method", "fold", "seed"], as_index=False).last()

@@ -8,6 +8,7 @@ same test pairs.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from steelyard.loop.chance import Chance, Purpose
 from steelyard.loop.policy import Policy
 from steelyard.loop.trial import Trial
 from steelyard.pairs import PairSet, form_pairs
+from steelyard.progress import Progress
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.penultimate import distance_rows, learns_features, own_rows, starts_pretrained
 from steelyard.ranker.posterior import Posterior
@@ -77,8 +79,20 @@ class CellResult:
     features: NDArray[np.float32] | None = None
 
 
-def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> CellResult:
+def run_cell(
+    cell: Cell,
+    data: ExperimentData,
+    config: ExperimentConfig,
+    *,
+    note: Callable[[str], None] | None = None,
+) -> CellResult:
     """Compute a cell.
+
+    Args:
+        cell: which.
+        data: of the experiment.
+        config: of the experiment.
+        note: told what it is doing, as often as something has happened.
 
     Raises:
         ExperimentError: the split leaks, or a pair outside the pool was asked.
@@ -94,7 +108,7 @@ def run_cell(cell: Cell, data: ExperimentData, config: ExperimentConfig) -> Cell
     )
     if method.name == "conventional":
         return _conventional(cell, method, data, split, test, config)
-    return _Measured(cell, method, data, split, test, config).run()
+    return _Measured(cell, method, data, split, test, config, note or (lambda text: None)).run()
 
 
 class _Measured:
@@ -108,15 +122,10 @@ class _Measured:
         split: Split,
         test: TestPairs,
         config: ExperimentConfig,
+        note: Callable[[str], None],
     ) -> None:
-        self.cell, self.method, self.data, self.split, self.test, self.config = (
-            cell,
-            method,
-            data,
-            split,
-            test,
-            config,
-        )
+        self.cell, self.method, self.data, self.split, self.test = cell, method, data, split, test
+        self.config, self.note = config, note
         chance = cell.chance
         watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=chance.rng(Purpose.VALIDATION))
         said = config.make_annotator(data.grades).answer(watched, chance.rng(Purpose.VALIDATION, 1))
@@ -144,11 +153,13 @@ class _Measured:
                 {"round": number, "first": pairs[:, 0].copy(), "second": pairs[:, 1].copy(), "answer": said}
             )
             clock = time.perf_counter()
-            ranker = trial.learn()
+            ranker = trial.learn(progress=self._says(number, "training"))
             train_s = time.perf_counter() - clock
             clock = time.perf_counter()
             everything = trial.learner.posterior(
-                ranker, rows=np.concatenate([self.split.train, self.split.test])
+                ranker,
+                rows=np.concatenate([self.split.train, self.split.test]),
+                progress=self._says(number, "scoring"),
             )
             everything.mean, everything.variance  # noqa: B018 - computed here, shared by the two parts
             trial.believe(everything.rows(np.arange(pool)))
@@ -164,6 +175,12 @@ class _Measured:
             grades = np.clip(np.floor(predicted + 0.5), 0, len(self.data.grade_names) - 1).astype(np.int64)
             self.result.grading = _grading(self.cell, self.data.grades[self.split.test], grades)
         return self.result
+
+    def _says(self, number: int, what: str) -> Progress:
+        """Notes how far something in a round is."""
+        where = f"in round {number} of {self.method.rounds}"
+        self.note(f"{where}, {what}")
+        return lambda done, total, _: self.note(f"{where}, {what} {done:,} of {total:,}")
 
     def _distance_rows(self) -> NDArray[Any]:
         """Features of the pool, for strategies that measure distances."""

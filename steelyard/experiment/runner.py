@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +19,8 @@ from steelyard.experiment.cell import Cell, run_cell
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.experiment.data import ExperimentData, load_data
 from steelyard.experiment.folder import RunFolder
+from steelyard.experiment.resources import free_bytes, how_it_runs
+from steelyard.experiment.running import doing, noting, watching
 from steelyard.progress import Progress
 
 __all__ = ["run_experiment"]
@@ -52,6 +56,7 @@ def run_experiment(
     command: str = "",
     cache: Path | None = None,
     progress: Progress | None = None,
+    begin: Callable[[str], None] | None = None,
 ) -> RunFolder:
     """Compute every cell of an experiment that is not there yet.
 
@@ -64,7 +69,8 @@ def run_experiment(
         resume: go on with what is there; adding methods, seeds or folds is going on, too.
         command: how it was called; kept for the report.
         cache: where computed features are kept; `RUN.cache`, beside the folder, by default.
-        progress: called as progress(done, total, text).
+        progress: called as progress(done, total, text); the text says what the cells at work are doing.
+        begin: told in a sentence how many cells there are to compute, how many at a time and in how much memory, before any is.
 
     Returns:
         The folder, its tables written.
@@ -87,11 +93,24 @@ def run_experiment(
         for method in config.methods
     ]
     missing = [cell for cell in cells if not folder.finished(cell)]
-    done = len(cells) - len(missing)
-    _tell(progress, done, len(cells), done)
+    if begin is not None:
+        begin(how_it_runs(config, data.inputs, len(missing), free_bytes()))
+    done = before = len(cells) - len(missing)
+    names, since, lock = [cell.name for cell in missing], time.time(), threading.Lock()
+
+    def tell() -> None:
+        if progress is not None:
+            now = [f"{before} found finished"] if before else []
+            now += doing(folder.path, [name for name in names if not (folder.cells / name).is_dir()], since)
+            with lock:
+                progress(done, len(cells), f"cells: {'; '.join(now)}" if now else "cells")
+
+    tell()
     tasks = [_Task(cell, data, config, folder.path) for cell in missing]
-    for k, _ in enumerate(run_all(_compute, tasks, engine=config.engine, jobs=config.jobs), start=1):
-        _tell(progress, done + k, len(cells), done)
+    with watching(tell):
+        for _ in run_all(_compute, tasks, engine=config.engine, jobs=config.jobs):
+            done += 1
+            tell()
     folder.assemble()
     return folder
 
@@ -99,13 +118,9 @@ def run_experiment(
 def _compute(task: _Task) -> str:
     folder = RunFolder(task.out)
     if not folder.finished(task.cell):
-        folder.save(task.cell, run_cell(task.cell, task.data, task.config))
+        with noting(task.out, task.cell.name) as note:
+            folder.save(task.cell, run_cell(task.cell, task.data, task.config, note=note))
     return task.cell.name
-
-
-def _tell(progress: Progress | None, done: int, total: int, before: int) -> None:
-    if progress is not None:
-        progress(done, total, f"cells: {before} found finished" if before else "cells")
 
 
 def _describe(config: ExperimentConfig, data: ExperimentData, note: str, command: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from steelyard.loop.choose import next_pairs
 from steelyard.loop.learn import fit, starting_point
 from steelyard.loop.policy import Policy
 from steelyard.loop.state import State
+from steelyard.progress import Progress
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.ranker import Ranker
@@ -77,11 +78,11 @@ class Trial:
         self.pairs, self.answers = np.concatenate([self.pairs, pairs]), np.concatenate([self.answers, said])
         return pairs, said
 
-    def learn(self, grades: Floats | None = None) -> Ranker:
+    def learn(self, grades: Floats | None = None, *, progress: Progress | None = None) -> Ranker:
         """Fit on all answers so far, with grades as a second task if there are any (P6)."""
         earlier = [lambda one=one: one for one in (self._first, self.ranker) if one is not None]
         start = starting_point(self.learner, earlier)
-        ranker = fit(self.learner, self.pairs, self.answers, grades=grades, start=start)
+        ranker = fit(self.learner, self.pairs, self.answers, grades=grades, start=start, progress=progress)
         if grades is None:
             self._first, self.ranker = self._first or ranker, ranker
         return ranker
