@@ -82,6 +82,8 @@ def misfit(
         # Wilson and Hilferty: the cube root of a mean square is nearly normal, also where answers are few.
         q = np.sqrt(np.square(noise) + np.square(level_noise))
         z = (np.cbrt(infit / level) - 1) * 3 / q + q / 3
+        # Of one or two answers that were all but certain q is large, and q / 3 alone would call them erratic.
+        z = np.where(infit > level, z, np.minimum(z, 0.0))
     level = np.where(count > 0, level, np.nan)
     overall = float(squared.sum() / variance.sum()) if len(y) else float("nan")
     return Misfit(infit, outfit, count, level, z, overall)

@@ -56,3 +56,16 @@ def test_one_slip_is_no_outfit_of_a_thousand_and_what_is_not_known_takes_no_part
     assert np.isnan(misfit(np.zeros((0, 3)), [], [], 0).overall)
     with pytest.raises(ExperimentError, match="a group each"):
         misfit([[0.5, 0, 0.5]], [1.0, 0.0], [0, 0], 1)
+
+
+def test_one_sure_answer_that_is_as_expected_flags_nobody() -> None:
+    """The correction of Wilson and Hilferty grows with the noise, and one answer that is all but certain has much of it."""
+    rng = np.random.default_rng(0)
+    p = np.column_stack([np.full(61, 0.7), np.zeros(61), np.full(61, 0.3)])
+    p[60] = [0.9999, 0.0, 0.0001]
+    said = (rng.random(61) < 0.7).astype(float)
+    who = np.append(np.arange(60) % 3, 3)
+    said[60] = 1.0
+    assert misfit(p, said, who, 4).z[3] <= 0
+    said[60] = 0.0
+    assert misfit(p, said, who, 4).z[3] > 3, "and one that nobody would have expected does"

@@ -167,7 +167,6 @@ def test_the_page_adds_and_words(make_study: MakeStudy, serve: Serve, window: Op
     assert vessels.locator("[name=scale]").input_value() == "half-typed", "what is being typed stays"
     assert study.config.questions[0].weight == 0.5
     assert serious(page) == []
-    user.shot("admin-questions")
     vessels.locator("button:has-text('Remove')").click()
     page.wait_for_function("() => document.querySelectorAll('#asking-list form').length === 1")
     form.locator("[name=question]").fill(ASKED[0])

@@ -120,3 +120,19 @@ def test_answers_about_an_excluded_image_move_nothing_until_it_is_back(tied: Stu
     np.testing.assert_allclose(tied.posterior.mean, start)
     tied.store.images.include(pair.left, "lea")
     np.testing.assert_allclose(tied.posterior.mean, moved)
+
+
+def test_the_grade_filter_knows_what_was_graded_a_moment_ago(
+    trained: Study, serve: Serve, enter: Enter
+) -> None:
+    server = serve(trained)
+    client = enter(server)
+
+    def graded(grade: int) -> set[str]:
+        found = client.get("/api/v1/ranking", params={"grade": grade, "limit": 1000}).json()["images"]
+        return {server.content(row["id"]) for row in found}
+
+    image = str(trained.catalog.ids[int((trained.known_grades() < 0).argmax())])
+    assert image not in graded(2)
+    trained.tell_grade(image, 2, annotator="kt")
+    assert image in graded(2)

@@ -14,7 +14,7 @@ const noted = (text, more) => (more ? [text, element("small", {}, ` ${more}`)] :
 
 /** name, what it is of a person; those of leads are null for annotators, who are told nothing about others or the model. */
 const COLUMNS = [
-  ["answers", (p) => noted(number(p.answers), `${number(p.equal)} equal, ${number(p.cannot_judge)} can’t judge`)],
+  ["answers", (p) => noted(number(p.answers), `${number(p.equal)} equal, ${number(p.cannot_judge)}\u00a0can’t\u00a0judge`)],
   ["seconds", (p) => [plain(p.seconds, 1)]],
   ["left chosen", (p) => noted(share(p.left_share), span(p.left_low, p.left_high))],
   ["again alike", (p) => (p.repeats ? noted(`${number(p.repeats_alike)} of ${number(p.repeats)}`, span(p.repeats_low, p.repeats_high)) : [missing])],
@@ -60,7 +60,7 @@ function people(data) {
   one("#people").hidden = !data.people.length;
   table(one("#people table"), ["person", ...columns.map(([name]) => name)],
     data.people.map((person) => [person.annotator, ...columns.map(([, cell]) => cell(person))]));
-  const said = data.people.flatMap((person) => person.about.map((text) => element("li", {}, element("strong", {}, person.annotator), ` ${text}`)));
+  const said = data.people.flatMap((person) => person.about.map((text) => element("li", {}, element("strong", {}, `${person.annotator}:`), ` ${text}`)));
   one("#people .about").replaceChildren(...(said.length ? said : [element("li", {}, "Nothing stands out.")]));
   one("#people .legend").textContent = page.lead
     ? `Intervals are of 95 %. In line: with ${data.against}, which did not see the answers. Infit and outfit: how much answers surprise, 1 is as expected. Counts as: how many answers of an ordinary person one of theirs is worth to the model, and how many are probably given without looking.`

@@ -149,9 +149,10 @@ async function questions() {
   if (!data) return;
   const name = (key) => key || "main";
   const two = (value) => value.toFixed(2);
-  const rows = data.questions.map((q) => [q.reliability == null ? q.question : element("a", { href: `/ranking?scale=${q.key}` }, q.question), number(q.answers), q.reliability == null ? "no scale yet" : two(q.reliability), q.accuracy == null ? "–" : `${percent(q.accuracy)} (${percent(q.accuracy_low)} to ${percent(q.accuracy_high)})`]);
-  const cells = (kind, texts) => element("tr", {}, ...texts.map((text) => element(kind, kind === "th" ? { scope: "col" } : {}, text)));
-  one("table", box).replaceChildren(element("thead", {}, cells("th", ["question", "answers", "reliability", "accuracy"])), element("tbody", {}, ...rows.map((row) => cells("td", row))));
+  const rows = data.questions.map((q) => [q.reliability == null ? q.question : element("a", { href: `/ranking?scale=${q.key}` }, q.question), number(q.answers), q.reliability == null ? "no scale yet" : two(q.reliability), q.accuracy == null ? "–" : `${percent(q.accuracy)} (${(100 * q.accuracy_low).toFixed()}–${percent(q.accuracy_high)})`.replaceAll(" %", "\u00a0%")]);
+  const head = ["question", "answers", "reliability", "accuracy"];
+  const cells = (kind, texts) => element("tr", {}, ...texts.map((text, k) => element(kind, kind === "th" ? { scope: "col" } : { "data-label": k ? head[k] : null }, text)));
+  one("table", box).replaceChildren(element("thead", {}, cells("th", head)), element("tbody", {}, ...rows.map((row) => cells("td", row))));
   one("#questions-together").replaceChildren(...data.correlations.filter((c) => c.pearson != null).map((c) => element("li", {},
     `${name(c.one)} and ${name(c.other)}: correlation ${two(c.pearson)} (95 %: ${two(c.pearson_low)} to ${two(c.pearson_high)})`)));
 }

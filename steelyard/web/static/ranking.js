@@ -91,7 +91,7 @@ async function open(id) {
   const others = image.scales.filter((at) => at.scale !== image.scale);
   const named = (at) => page.scales.find((one) => one.key === at.scale)?.question ?? at.scale;
   one("#image-facts").replaceChildren(
-    ...fact("Score", image.score == null ? null : scored(image)),
+    ...fact(others.length ? named(image) : "Score", image.score == null ? null : scored(image)),
     ...others.flatMap((at) => fact(named(at), `${scored(at)}, rank ${number(at.rank)}`)),
     ...fact("Fits in", fit(image)), ...fact("Grade", image.grade), ...fact("Group", image.group), ...fact("File", image.path),
     ...fact("Excluded", image.excluded ? `${image.excluded_reason || "no reason given"}, by ${image.excluded_by}` : null),
