@@ -129,23 +129,28 @@ class _Measured:
         chance = cell.chance
         watched = form_pairs(split.validation, taken=PairSet(len(data)), rng=chance.rng(Purpose.VALIDATION))
         said = config.make_annotator(data.grades).answer(watched, chance.rng(Purpose.VALIDATION, 1))
-        learner = Learner(
+        self.learner = Learner(
             config.ranker_config(**method.ranker), data.inputs, pool=split.train, seed=chance.weights(),
             validation=(watched[~np.isnan(said)], said[~np.isnan(said)]),
         )  # fmt: skip
-        self.trial = Trial(
-            Policy(_ask(method, config), len(split.train)), chance, learner,
-            config.make_annotator(data.grades),  # one person for the whole cell, who may tire
-            self._distance_rows, method.options,
-        )  # fmt: skip
+        self.trial = self._begin(0)
         self._rows_of_start: NDArray[Any] | None = None
         self.result = CellResult()
 
+    def _begin(self, number: int) -> Trial:
+        """A trial from its first pair on; `number` is the round whose share of labels a baseline asks for at once."""
+        return Trial(
+            Policy(_ask(self.method, self.config, number), len(self.split.train)), self.cell.chance, self.learner,
+            self.config.make_annotator(self.data.grades),  # one person for the whole trial, who may tire
+            self._distance_rows, self.method.options,
+        )  # fmt: skip
+
     def run(self) -> CellResult:
-        trial, pool = self.trial, len(self.split.train)
+        pool, anew = len(self.split.train), self.method.name == "baseline"
         for number in range(self.method.rounds + 1):
+            trial = self.trial = self._begin(number) if anew else self.trial
             clock = time.perf_counter()
-            chosen = self._every_image() if self.method.name == "all" else trial.choose(number)
+            chosen = self._every_image() if self.method.name == "all" else trial.choose(0 if anew else number)
             select_s = time.perf_counter() - clock
             check_leaks(self.split.train[chosen], self.split)
             pairs, said = trial.answer(chosen)
@@ -168,6 +173,7 @@ class _Measured:
             self._measure(number, tested, times)
             if number == 0 and self._is_on_the_map():
                 self.result.features = own_rows(ranker, self.data.inputs).astype(np.float32)
+        trial = self.trial
         if self.config.classify or (self.config.classify is None and trial.learner.learns_reserved):
             ranker = trial.learn(self._known_grades())
             predicted = trial.learner.posterior(ranker, rows=self.split.test).mean
@@ -318,11 +324,12 @@ def _conventional(
     )
 
 
-def _ask(method: Method, config: ExperimentConfig) -> AskConfig:
-    """The settings of a study that asks as this method does."""
+def _ask(method: Method, config: ExperimentConfig, number: int = 0) -> AskConfig:
+    """The settings of a study that asks as this method does; `number` is the round of a baseline."""
     asks: dict[str, Any] = {"strategy": method.name, "start": method.start, "start_share": method.r / 100}
     if method.name == "baseline":  # everything at once, at random
-        asks = {"start": "random", "start_share": min(1.0, (config.r + config.s * config.rounds) / 100)}
+        share = config.r + config.s * config.rounds - method.s * (method.rounds - number)
+        asks = {"start": "random", "start_share": min(1.0, share / 100)}
     elif method.name == "all":
         asks = {"start": "random"}
     return AskConfig(

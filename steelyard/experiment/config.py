@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ExperimentConfig", "Method", "fixed_of_old", "parse_method"]
 
-SINGLE = ("baseline", "all", "conventional")  # one training, no rounds
+AT_ONCE = ("baseline", "all", "conventional")  # no strategy: what is asked is asked at once
+SINGLE = ("all", "conventional")  # one training; `baseline` is trained anew for every ratio of labels
 # May differ when a run is taken up again: more of the same, or another place. What the data is, its fingerprint says.
 _GROWS = ("methods", "seeds", "only_folds", "jobs", "engine", "images", "labels", "features")
 # `head` is 0.1's word for the kind.
@@ -230,7 +231,7 @@ def parse_method(spec: str, config: ExperimentConfig) -> Method:
         raise ConfigError(f"r and s in method '{spec}' are percentages above 0, not {r:g} and {s:g}")
     total = config.r + config.s * config.rounds
     rounds = int(options.pop("k", max(0, round((total - r) / s))))
-    if name in SINGLE and options:
+    if name in AT_ONCE and options:
         raise ConfigError(f"'{name}' asks everything at once and takes no option '{next(iter(options))}'")
     _check_inputs(spec, config, ranker)
     return Method(spec, name, start, r, s, 0 if name in SINGLE else rounds, options, ranker)
@@ -250,9 +251,9 @@ def _check_name(name: str) -> None:
     from steelyard.acquire import get_strategy
     from steelyard.errors import AcquireError
 
-    if name in SINGLE:
+    if name in AT_ONCE:
         return
     try:
         get_strategy(name)
     except AcquireError as error:
-        raise ConfigError(f"{error}; methods without rounds are {', '.join(SINGLE)}") from None
+        raise ConfigError(f"{error}; methods without a strategy are {', '.join(AT_ONCE)}") from None

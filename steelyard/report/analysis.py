@@ -258,24 +258,24 @@ class Analysis:
 
     # ------------------------------------------------------------------ what was asked
 
-    def asked_proportions(self, rounds: list[int]) -> dict[str, dict[int, NDArray[np.float64]]]:
-        """Share of each grade among the images of all pairs asked up to a round, each image counted once per pair, averaged over cells."""
-        try:
-            asked = self.run.table("asked")
-        except ExperimentError:
-            return {}
-        grade = self.images["grade"].to_numpy()
+    def sampled_images(self, rounds: list[int]) -> dict[str, dict[int, NDArray[np.float64]]]:
+        """Images of each grade sampled up to a round, mean over cells, as the paper counts: an image counts once for every round
+        that sampled it. `baseline` samples anew for every ratio of labels, so its rounds are not added up.
+        """
+        table = self.scores[(self.scores["set"] == "pool") & self.scores["chosen"]]
         found: dict[str, dict[int, NDArray[np.float64]]] = {}
-        for method, table in asked.groupby("method", sort=False):
+        for method, own in table.groupby("method", sort=False):
+            newest, alone = int(own["round"].max()), str(method).split(":")[0] == "baseline"
             for number in rounds:
-                if number > int(table["round"].max()):
+                # Runs made before the baseline had a curve know its last ratio only.
+                at = newest if alone and newest == 0 and number == max(rounds) else number
+                if at > newest or (alone and newest == 0 and number < max(rounds)):
                     continue
-                part = table[table["round"] <= number]
-                shares = [
-                    proportions(grade[cell[["first", "second"]].to_numpy().ravel()], len(self.grades))
-                    for _, cell in part.groupby(CELL)
+                part = own[own["round"] == at] if alone else own[own["round"] <= at]
+                counts = [
+                    np.bincount(cell["grade"], minlength=len(self.grades)) for _, cell in part.groupby(CELL)
                 ]
-                found.setdefault(str(method), {})[number] = np.mean(shares, axis=0)
+                found.setdefault(str(method), {})[number] = np.mean(counts, axis=0)
         return found
 
     def pool_proportions(self) -> NDArray[np.float64]:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from steelyard.experiment.cell import Cell
 from steelyard.report.analysis import Analysis
-from steelyard.report.figure import Figure, narrow, render
-from steelyard.report.palette import INK, MUTED, RULE, grade_colors
+from steelyard.report.figure import Figure, legend, narrow, render
+from steelyard.report.palette import INK, MUTED, RULE, grade_colors, method_styles
 from steelyard.report.tables import method_name
 
-__all__ = ["map_figure", "proportions_figure", "scores_figure", "uncertainty_figure"]
+__all__ = ["map_figure", "sampled_figure", "scores_figure", "uncertainty_figure"]
 
 
 def scores_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
@@ -58,17 +58,23 @@ def scores_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
 
 
 def uncertainty_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
-    """Uncertainty by grade, round by round; None without draws."""
+    """Uncertainty by grade: of the baseline, and of the proposed method at first and at last; None without draws."""
     table = analysis.scores
-    table = table[(table["set"] == "pool") & (table["method"] == analysis.proposed)]
-    if not len(table) or not (table["variance"] > 0).any():
+    table = table[(table["set"] == "pool") & table["method"].isin(["baseline", analysis.proposed])]
+    panels: list[tuple[str, Any]] = []
+    for method in dict.fromkeys(("baseline", analysis.proposed)):
+        own = table[table["method"] == method]
+        newest = int(own["round"].max()) if len(own) else 0
+        for number in [newest] if method == "baseline" else sorted({0, newest}):
+            part = own[own["round"] == number]
+            if (part["variance"] > 0).any():
+                panels.append((f"{method_name(method, short=True)}, {_round_name(number, newest)}", part))
+    if not panels:
         return None
-    rounds = sorted({0, int(table["round"].max())})
 
     def paint(canvas: Any) -> None:
-        axes = np.atleast_1d(canvas.subplots(1, len(rounds), sharey=True))
-        for ax, number in zip(axes, rounds, strict=True):
-            own = table[table["round"] == number]
+        axes = np.atleast_1d(canvas.subplots(1, len(panels), sharey=True))
+        for ax, (title, own) in zip(axes, panels, strict=True):
             spread = np.sqrt(own["variance"])
             # Relative to the spread of the scores of the same cell, because each cell has its own scale.
             scale = own.groupby(["fold", "seed"])["score"].transform("std").replace(0, 1)
@@ -77,18 +83,22 @@ def uncertainty_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure |
                 [(spread / scale)[own["grade"] == g].to_numpy() for g in range(len(analysis.grades))],
                 analysis,
             )
-            ax.set_title(narrow(f"{method_name(analysis.proposed, short=True)}, round {number}"))
+            ax.set_title(narrow(title), fontsize=8.5)
         axes[0].set_ylabel("posterior deviation / spread of scores")
 
     return render(
         "uncertainty_grades",
         "Uncertainty of training images by grade",
-        "Posterior standard deviation of each score, relative to the spread of the scores, before the first choice and after the last. "
-        "Uncertainty sampling picks from the top.",
+        "Posterior standard deviation of each score, relative to the spread of the scores: of the baseline with all its labels, and of the proposed "
+        "method before the first choice and after the last. Uncertainty sampling picks from the top.",
         formats,
         (7.2, 2.9),
         paint,
     )
+
+
+def _round_name(number: int, newest: int) -> str:
+    return "last round" if number == newest else f"round {number}"
 
 
 def _boxes(ax: Any, groups: list[NDArray[np.float64]], analysis: Analysis) -> None:
@@ -110,51 +120,48 @@ def _boxes(ax: Any, groups: list[NDArray[np.float64]], analysis: Analysis) -> No
     ax.set_xlabel("grade")
 
 
-def proportions_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
-    """Grades of the images that were asked about."""
+def sampled_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
+    """Grades of the images that were sampled, at first, half-way and at last: the baseline's beside those of the methods."""
     last = int(analysis.results["round"].max())
     rounds = sorted({0, round(last / 2), last})
-    shares = analysis.asked_proportions(rounds)
-    methods = [m for m in _chosen(analysis, at_most=4) if m in shares]
+    counts = analysis.sampled_images(rounds)
+    methods = [m for m in ("baseline", *_chosen(analysis, at_most=3)) if m in counts]
     if not methods:
         return None
-    colors = grade_colors(len(analysis.grades))
+    styles = method_styles(analysis.with_rounds) | {"baseline": {"color": "#aeb5c0"}}
+    ratio = analysis.curves().set_index(["method", "round"])["ratio"]
+    pool = analysis.pool_proportions()
+    grades = np.arange(len(analysis.grades))
 
     def paint(canvas: Any) -> None:
-        axes = np.atleast_1d(canvas.subplots(1, len(methods), sharey=True))
-        for ax, method in zip(axes, methods, strict=True):
-            bars = [("all", analysis.pool_proportions())]
-            bars += [(str(number), share) for number, share in shares[method].items()]
-            floor = np.zeros(len(bars))
-            for g, grade in enumerate(analysis.grades):
-                heights = np.array([share[g] for _, share in bars]) * 100
-                ax.bar(
-                    range(len(bars)),
-                    heights,
-                    bottom=floor,
-                    color=colors[g],
-                    width=0.72,
-                    label=grade,
-                    edgecolor="white",
-                    linewidth=0.6,
-                )
-                floor += heights
-            ax.set_xticks(range(len(bars)), [name for name, _ in bars])
-            ax.set_xlabel("up to round")
-            ax.axvline(0.5, color=RULE, linewidth=0.8)
-            ax.set_title(narrow(method_name(method, short=True)), fontsize=8.5)
+        axes = np.atleast_1d(canvas.subplots(1, len(rounds), sharey=True))
+        width = 0.84 / len(methods)
+        for ax, number in zip(axes, rounds, strict=True):
+            shown = [m for m in methods if number in counts[m]]
+            for k, method in enumerate(methods):
+                if method in shown:
+                    ax.bar(
+                        grades + (k - (len(methods) - 1) / 2) * width, counts[method][number], width,
+                        color=styles[method]["color"], label=method_name(method, short=True), edgecolor="white", linewidth=0.5,
+                    )  # fmt: skip
+            if shown:
+                total = counts[shown[0]][number].sum()
+                ax.hlines(pool * total, grades - 0.46, grades + 0.46, color=INK, linewidth=1.0, linestyle=":")
+            labels = [ratio[(m, number)] for m in shown if m != "baseline" and (m, number) in ratio.index]
+            ax.set_title(narrow(f"round {number}" + (f", {100 * labels[0]:.0f} % labels" if labels else "")))
+            ax.set_xticks(grades, analysis.grades)
+            ax.set_xlabel("grade")
             ax.grid(visible=False, axis="x")
-            ax.set_ylim(0, 100)
-        axes[0].set_ylabel("images in labelled pairs, %")
-        handles, labels = axes[0].get_legend_handles_labels()
-        canvas.legend(handles, labels, title="grade", loc="outside right center", reverse=True)
+        axes[0].set_ylabel("images sampled, mean over cells")
+        legend(canvas, axes[-1])
 
     return render(
         "grades_asked",
         "Grades of what was asked",
-        "Share of each grade among the images of all pairs asked up to a round, mean over cells; left of the line, the grades of all images.",
+        "Images of each grade sampled up to a round, counted as in the paper: once for every round that sampled them, mean over cells; the baseline "
+        "samples as many at once. Dotted: what images drawn evenly from all would give.",
         formats,
-        (7.2, 2.9),
+        (7.2, 3.1),
         paint,
     )
 
@@ -193,17 +200,11 @@ def map_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
             markerscale=1.8,
         )
         for ax, method in zip(axes[1:], methods, strict=True):
-            own = cell[(cell["method"] == method) & (cell["round"] > 0) & cell["chosen"]]
-            times = own.groupby("image").size().reindex(rows, fill_value=0).to_numpy()
-            ax.scatter(*place[times == 0].T, s=5, color=RULE, linewidth=0)
-            ax.scatter(
-                *place[times > 0].T,
-                s=5 + 7 * times[times > 0],
-                color=colors[grade[times > 0]],
-                edgecolor=INK,
-                linewidth=0.5,
-            )
-            ax.set_title(narrow(f"picked by {method_name(method, short=True)}"))
+            own = cell[(cell["method"] == method) & (cell["round"] == 1) & cell["chosen"]]
+            picked = np.isin(rows, own["image"])
+            ax.scatter(*place[~picked].T, s=5, color=RULE, linewidth=0)
+            ax.scatter(*place[picked].T, s=12, color=colors[grade[picked]], edgecolor=INK, linewidth=0.5)
+            ax.set_title(narrow(f"round 1, {method_name(method, short=True)}"))
         for ax in axes:
             ax.set_xticks([])
             ax.set_yticks([])
@@ -214,8 +215,8 @@ def map_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
     return render(
         "map",
         "Where the picks lie",
-        f"t-SNE of the features of the training images of fold {fold}, seed {seed}. Ringed: images picked in the rounds after the first, coloured by "
-        "grade, larger the more often they were picked.",
+        f"t-SNE of the features of the training images of fold {fold}, seed {seed}. Ringed: images picked by the first choice "
+        "after the first training, coloured by grade.",
         formats,
         (7.2, 2.75),
         paint,

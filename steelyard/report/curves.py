@@ -37,8 +37,8 @@ def accuracy_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
     return render(
         "accuracy_labels",
         "Accuracy against labelling ratio",
-        f"Mean over {analysis.cells} cells (fold × seed); bands: ± one standard error. Dotted: baseline with all data. Cross: "
-        "baseline, all labels asked at once.",
+        f"Mean over {analysis.cells} cells (fold × seed); bands: ± one standard error. Dotted: baseline with all data. Crosses: "
+        "baseline, as many labels asked at once, trained anew for each ratio.",
         formats,
         (7.2, 3.3),
         paint,
@@ -46,7 +46,7 @@ def accuracy_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
 
 
 def _references(ax: Any, curves: Any) -> None:
-    """The dotted line of all data, the cross of the baseline, the dash-dotted line of conventional grading."""
+    """The dotted line of all data, the crosses of the baseline, the dash-dotted line of conventional grading."""
     for method, dash in (("all", ":"), ("conventional", "-.")):
         own = curves[curves["method"] == method]
         if len(own):
@@ -59,16 +59,19 @@ def _references(ax: Any, curves: Any) -> None:
             )
     own = curves[curves["method"] == "baseline"]
     if len(own):
+        x, y, error = 100 * own["ratio"], own["mean"], own["error"].fillna(0)
         ax.plot(
-            100 * own["ratio"],
-            own["mean"],
-            linestyle="",
+            x,
+            y,
+            linestyle=(0, (1, 1)),
+            linewidth=1.0,
             marker="x",
             color=INK,
-            markersize=6,
+            markersize=5,
             label="baseline",
             zorder=4,
         )
+        ax.fill_between(x, y - error, y + error, color=INK, alpha=0.06, linewidth=0)
 
 
 def reliability_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:

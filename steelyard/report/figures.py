@@ -7,7 +7,7 @@ from collections.abc import Callable
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS
 from steelyard.progress import Progress
 from steelyard.report.analysis import Analysis
-from steelyard.report.by_grade import map_figure, proportions_figure, scores_figure, uncertainty_figure
+from steelyard.report.by_grade import map_figure, sampled_figure, scores_figure, uncertainty_figure
 from steelyard.report.curves import accuracy_figure, cost_figure, reliability_figure
 from steelyard.report.figure import FORMATS, Figure
 
@@ -26,7 +26,7 @@ def draw_figures(
     drawers: list[Callable[[], Figure | None]] = [
         lambda: accuracy_figure(analysis, formats),
         lambda: scores_figure(analysis, formats),
-        lambda: proportions_figure(analysis, formats),
+        lambda: sampled_figure(analysis, formats),
         lambda: uncertainty_figure(analysis, formats),
         lambda: map_figure(analysis, formats),
         lambda: reliability_figure(analysis, formats),

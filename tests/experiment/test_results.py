@@ -27,7 +27,8 @@ def test_results_have_the_documented_columns_and_rows(finished: RunFolder) -> No
     rounds = table.groupby("method", sort=False)["round"].unique().map(list).to_dict()
     assert list(rounds) == ["baseline", "all", "random", "ubs", "epig", "conventional"]
     assert rounds["ubs"] == rounds["random"] == rounds["epig"] == [0, 1, 2]
-    assert rounds["all"] == rounds["baseline"] == rounds["conventional"] == [0]
+    assert rounds["baseline"] == [0, 1, 2]  # a curve: trained anew for every ratio of labels
+    assert rounds["all"] == rounds["conventional"] == [0]
     assert table[["overall", "neighboring"]].notna().all(axis=None)
     assert (table["neighboring"] - table[["0-1", "1-2", "2-3"]].mean(axis=1)).abs().max() < 1e-9
 
@@ -38,10 +39,33 @@ def test_labels_are_counted_as_in_the_paper(finished: RunFolder) -> None:
     one = table[(table["fold"] == 0)].set_index(["method", "round"])
     assert one.loc[("random", 0), "pairs"] == round(0.2 * pool)
     assert one.loc[("ubs", 2), "pairs"] == round(0.3 * pool)
-    assert one.loc[("baseline", 0), "pairs"] == one.loc[("baseline", 0), "images"] == round(0.3 * pool)
+    for number, share in enumerate((0.2, 0.25, 0.3)):
+        row = one.loc[("baseline", number)]
+        assert row["pairs"] == row["images"] == one.loc[("ubs", number), "pairs"] == round(share * pool)
     assert one.loc[("all", 0), "pairs"] == one.loc[("all", 0), "images"] == pool
     assert one.loc[("conventional", 0), "pairs"] == 0
     assert one.loc[("ubs", 2), "label_ratio"] == pytest.approx(one.loc[("ubs", 2), "pairs"] / pool)
+
+
+def test_the_baseline_asks_at_once_and_is_trained_anew_for_every_ratio(
+    matrix: dict[str, str], tmp_path: Path, finished: RunFolder
+) -> None:
+    asked = finished.table("asked").query("fold == 0 and seed == 0")
+    start = {
+        m: asked[(asked["method"] == m) & (asked["round"] == 0)][["first", "second"]]
+        for m in ("baseline", "ubs")
+    }
+    assert np.array_equal(
+        start["baseline"].to_numpy(), start["ubs"].to_numpy()
+    )  # the same 20 %, as in the paper
+    config = small(matrix, methods=("baseline", "baseline:k=0"))
+    data = data_of(matrix, tmp_path, config)
+    curve, alone = (run_cell(Cell(name, 0, 0), data, config) for name in config.methods)
+    assert [row["round"] for row in alone.rows] == [0]
+    assert alone.rows[0]["label_ratio"] == curve.rows[-1]["label_ratio"] == pytest.approx(0.3)
+    assert alone.rows[0]["overall"] == curve.rows[-1]["overall"], (
+        "nothing of the earlier ratios is in the last one"
+    )
 
 
 def test_methods_share_start_and_test_pairs(finished: RunFolder) -> None:
@@ -68,7 +92,9 @@ def test_methods_share_start_and_test_pairs(finished: RunFolder) -> None:
 
 def test_no_pair_is_asked_twice(finished: RunFolder) -> None:
     asked = finished.table("asked")
-    keys = ["method", "fold", "seed"]
+    # The baseline asks anew for every ratio of labels: its rounds are trials of their own.
+    asked["trial"] = np.where(asked["method"] == "baseline", asked["round"], 0)
+    keys = ["method", "fold", "seed", "trial"]
     pairs = pd.DataFrame(np.sort(asked[["first", "second"]], axis=1), columns=["low", "high"]).join(
         asked[keys]
     )

@@ -106,6 +106,28 @@ def test_validation_labels_are_counted_as_the_paper_does_beside_ours(
     assert float(everything[5]) == pytest.approx(images * (folds - 1) / folds, abs=1)
 
 
+def test_sampled_images_are_counted_as_in_the_paper(analysis: Analysis, run: RunFolder) -> None:
+    """Once for every round that sampled an image; the baseline samples at once, as many as the others have by then."""
+    asked, grade = run.table("asked"), run.table("images")["grade"].to_numpy()
+    found = analysis.sampled_images([0, 2])
+    for method in ("baseline", "ubs"):
+        totals = []
+        for _, cell in asked[asked["method"] == method].groupby(["fold", "seed"]):
+            rounds = [2] if method == "baseline" else [0, 1, 2]
+            images = [np.unique(cell[cell["round"] == k][["first", "second"]]) for k in rounds]
+            totals.append(np.bincount(grade[np.concatenate(images)], minlength=4))
+        assert found[method][2] == pytest.approx(np.mean(totals, axis=0))
+    assert found["baseline"][0] == pytest.approx(found["ubs"][0])  # the first pairs are the same
+    assert found["baseline"][2].sum() == pytest.approx(found["ubs"][2].sum(), rel=0.1)
+
+
+def test_the_baseline_is_a_curve(analysis: Analysis) -> None:
+    curves = analysis.curves()
+    ratios = {m: curves.loc[curves["method"] == m, "ratio"].tolist() for m in ("baseline", "ubs")}
+    assert len(ratios["baseline"]) == 3
+    assert ratios["baseline"] == pytest.approx(ratios["ubs"])
+
+
 def test_efficiency_says_when_all_data_is_reached(analysis: Analysis) -> None:
     curves = analysis.curves()
     goal = curves.loc[curves["method"] == "all", "mean"].iloc[0]
