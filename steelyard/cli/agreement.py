@@ -89,6 +89,10 @@ def _print(facts: dict[str, Any]) -> None:
         out.print("\nas the model has learnt to hear them")
         for name, judge in facts["judges"].items():
             out.print(f"  {escape_markup(name)}  {judge['sentence']}", soft_wrap=True)
+    for question, judges in facts.get("further judges", {}).items():
+        out.print(f"\nas it has learnt to hear them about “{escape_markup(question)}”")
+        for name, judge in judges.items():
+            out.print(f"  {escape_markup(name)}  {judge['sentence']}", soft_wrap=True)
     between = {k: v for k, v in (facts["between people"] or {}).items() if isinstance(v, dict)}
     if 0 < len(between) <= 15:
         out.print("\nbetween two people (pairs, agreement, Cohen's κ)")

@@ -25,6 +25,7 @@ from steelyard.study.models import learnt_reserved, load_absent, load_prediction
 from steelyard.study.scales import (
     QuestionsReport,
     add_scales,
+    further_judges,
     of_question,
     place_on_scales,
     questions_report,
@@ -233,7 +234,9 @@ class Knowledge:
             None if posterior is None else posterior.difference(told.pairs)[0],
         )  # fmt: skip
         judges = judges_of(None if posterior is None else posterior.panel)
-        return {**agreed, **reliability_of(self._study, told).to_dict(), "judges": judges}
+        further = further_judges(self._study, self._belief.model)
+        figures = reliability_of(self._study, told).to_dict()
+        return {**agreed, **figures, "judges": judges, **({"further judges": further} if further else {})}
 
     def left_out(self) -> list[str]:
         """Paths of the images that have no score."""

@@ -16,6 +16,7 @@ from steelyard.loop.chance import Purpose
 from steelyard.ranker.posterior import Posterior
 from steelyard.store.records import Model
 from steelyard.study.asked import counted
+from steelyard.study.judging import judges_of
 from steelyard.study.scale_heads import FEWEST, load_head
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "QuestionsReport",
     "Scale",
     "add_scales",
+    "further_judges",
     "of_question",
     "on_scale",
     "place_on_scales",
@@ -190,6 +192,21 @@ def _mean_std(posterior: Posterior | None, n: int) -> tuple[NDArray[np.float64],
     if posterior is None:
         return np.full(n, np.nan), np.full(n, np.nan)
     return posterior.mean, np.sqrt(posterior.variance)
+
+
+def further_judges(study: Study, model: Model | None) -> dict[str, dict[str, dict[str, Any]]]:
+    """What a model has learnt about each person as a judge of each further question, by its words; a damaged scale has none."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    if model is None:
+        return found
+    for one in study.config.questions:
+        try:
+            head = load_head(study.folder / model.path, one.key)
+        except StudyError:
+            continue
+        if head is not None and head.panel is not None:
+            found[one.question] = judges_of(head.panel)
+    return found
 
 
 @dataclass(frozen=True)

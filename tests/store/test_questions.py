@@ -47,6 +47,7 @@ def test_each_question_about_a_pair_is_answered_once(store: Store, pair_ids: lis
     assert store.answers.by_question() == {"bleeding": 1, "vessels": 1}
     assert store.answers.further("kt", pair_ids) == {leased.pair: ["bleeding", "vessels"]}
     assert store.answers.further("sam", pair_ids) == {}
+    assert [c.id for c in store.answers.of_image(leased.left, question="bleeding")] == ["b"]
     assert [c.id for c in store.answers.of_image(leased.left)] == ["m"], (
         "what is said of an image is said in the main question's words"
     )

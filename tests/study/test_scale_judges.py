@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from typer.testing import CliRunner
 
 import steelyard as sy
+from steelyard.cli import app
 from steelyard.loop.learn import fit
 from steelyard.ranker.convex_ranker import ConvexRanker
 from steelyard.ranker.learner import Learner
@@ -68,6 +70,13 @@ def test_who_guesses_about_one_question_counts_less_on_its_scale(tmp_path: Path)
         assert scale.posterior is not None
         assert scale.posterior.panel == head.panel, "and whoever uses the scale knows them"
         assert "guesser" not in str(model.metrics), "names in what annotators may see"
+        told = study.agreement()
+        assert not told["judges"]["guesser"]["flagged"]
+        about = told["further judges"][BLEEDING["question"]]
+        assert "look like guesses" in about["guesser"]["sentence"]
+        assert "of an ordinary one" in about["ann"]["sentence"]
+        said = CliRunner().invoke(app, ["agreement", str(study.folder)]).stdout
+        assert "about “Which has more bleeding?”" in said
         with_judges = judged(study)
     with planted(tmp_path / "off", people, ranker={"judges": False}) as study:
         model = study.fit()

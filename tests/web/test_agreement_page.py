@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from steelyard.pairs import Answer
@@ -168,3 +169,29 @@ def _cookies(server: Any, name: str) -> list[dict[str, str]]:
 
     reply = httpx.post(f"{server.url}/api/v1/session", json={"link": server.secrets[name]})
     return [{"name": key, "value": value, "url": server.url} for key, value in reply.cookies.items()]
+
+
+def test_leads_hear_who_guesses_about_a_further_question(
+    make_study: MakeStudy, serve: Serve, enter: Enter
+) -> None:
+    study = make_study(questions=[{"key": "bleeding", "question": "Which has more bleeding?"}])
+    server = serve(study, {"lea": "lead", "guesser": "annotator"})
+    rng, rows = np.random.default_rng(0), study.inputs()
+    for k in range(120):
+        [pair] = study.ask(1)
+        left, right = study.catalog.rows_of([pair.left, pair.right])
+        who = "ann" if k % 2 else "guesser"
+        more = rng.random() < 0.5 if who == "guesser" else rows[left, 1] > rows[right, 1]
+        study.tell(pair, "left" if rows[left, 0] > rows[right, 0] else "right", annotator=who)
+        study.tell(pair, "left" if more else "right", annotator=who, question="bleeding")
+    study.fit()
+    found = {
+        person["annotator"]: person["about"]
+        for person in enter(server, "lea", timeout=60).get(ADDRESS).json()["people"]
+    }
+    assert any(
+        text.startswith("about “Which has more bleeding?”, 60 answers look like guesses")
+        for text in found["guesser"]
+    )
+    assert not any("bleeding" in text for text in found["ann"])
+    assert "bleeding" not in enter(server, "guesser").get(ADDRESS).text

@@ -87,7 +87,11 @@ def _everybody(web: Web) -> AgreementOut:
     between = facts["between people"] or {}
     judges = facts["judges"]
     people = [
-        PersonOut(**person, about=_about(person, judges), judge=judges.get(person["annotator"]))
+        PersonOut(
+            **person,
+            about=_about(person, judges, facts.get("further judges", {})),
+            judge=judges.get(person["annotator"]),
+        )
         for person in facts["people"]
     ]
     if not facts["answers"]:
@@ -108,11 +112,20 @@ def _everybody(web: Web) -> AgreementOut:
     )  # fmt: skip
 
 
-def _about(person: dict[str, Any], judges: dict[str, dict[str, Any]]) -> list[str]:
-    """What stands out; a guesser is told of once, by circular answers or by the model."""
+def _about(
+    person: dict[str, Any],
+    judges: dict[str, dict[str, Any]],
+    further: dict[str, dict[str, dict[str, Any]]],
+) -> list[str]:
+    """What stands out; a guesser is told of once, by circular answers or by the model, and for each further question."""
     judge = judges.get(person["annotator"])
     guesses = judge is not None and judge["flagged"] and "guessing" not in person["flags"]
-    return [*about(person), *([f"{judge['sentence']}."] if judge is not None and guesses else [])]
+    own = ((question, everybody.get(person["annotator"])) for question, everybody in further.items())
+    return [
+        *about(person),
+        *([f"{judge['sentence']}."] if judge is not None and guesses else []),
+        *(f"about “{question}”, {one['sentence']}." for question, one in own if one and one["flagged"]),
+    ]
 
 
 def _twos(between: dict[str, Any], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
