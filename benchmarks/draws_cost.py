@@ -1,7 +1,7 @@
 """What the uncertainty of a pool costs, in passes over the pool with mean weights.
 
-1. DenseNet-169: T = 30 draws folded into the weights, beside dropout layers of the authors' kind (element-wise, before
-   every convolution and the last layer). Plain pass, folded draw and dropout pass take turns.
+1. DenseNet-169: T = 30 draws folded into the weights (`units = "channel"`), draws of single elements (preset `paper`), and beside
+   them dropout layers of the authors' kind, with masks of its own for each image. Plain pass and the three take turns.
 2. Screening: a network trained on the UC images (STEELYARD_DATA), time of `screened_draws` and of all draws in plain
    passes, and how much of the true top 5% (by all 30 draws) got all its draws.
 3. `closed_form` and `laplace`: one pass up to the last layer, then a formula.
@@ -44,23 +44,26 @@ def seconds(act: Callable[[], object]) -> float:
 
 def densenet(images: int, size: int, draws: int, rounds: int) -> None:
     """Part 1."""
-    network = build_network(ranker_preset("paper", image_size=size, weights="none"), seed=0).eval()
+    folded_units = ranker_preset("paper", image_size=size, weights="none", units="channel")
+    network = build_network(folded_units, seed=0).eval()
+    paper = build_network(ranker_preset("paper", image_size=size, weights="none"), seed=0).eval()
     authors = plain(build_network(ranker_preset("paper", image_size=size, weights="none"), seed=0)).eval()
     for layer in authors.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             layer.register_forward_pre_hook(lambda _, args: (dropout(args[0], 0.2, training=True),))
     pool = np.random.default_rng(0).integers(0, 256, (images, size, size, 3), dtype=np.uint8)
 
-    def folded(t: int) -> None:
-        with torch.inference_mode(), draw(network, 0, t):
-            network(network.prepare(pool))
+    def one_draw(of: Network, t: int) -> None:
+        with torch.inference_mode(), draw(of, 0, t):
+            of(of.prepare(pool))
 
     mean_scores(network, [pool])
     mean_scores(authors, [pool])
-    once, drawn, dropped = [], [], []
+    once, drawn, elements, dropped = [], [], [], []
     for t in range(rounds):
         once.append(seconds(lambda: mean_scores(network, [pool])))
-        drawn.append(seconds(lambda t=t: folded(t)))  # type: ignore[misc]
+        drawn.append(seconds(lambda t=t: one_draw(network, t)))  # type: ignore[misc]
+        elements.append(seconds(lambda t=t: one_draw(paper, t)))  # type: ignore[misc]
         dropped.append(seconds(lambda: mean_scores(authors, [pool])))
     base = float(np.median(once))
     print(
@@ -68,6 +71,9 @@ def densenet(images: int, size: int, draws: int, rounds: int) -> None:
     )
     print(
         f"  {draws} folded draws          {draws * np.median(drawn) / base:5.1f} × a plain pass   (must: at most 31)"
+    )
+    print(
+        f"  {draws} draws of elements     {draws * np.median(elements) / base:5.1f} × a plain pass   (preset paper)"
     )
     print(
         f"  {draws} passes with dropout   {draws * np.median(dropped) / base:5.1f} × a plain pass   (the authors' kind of layers)"

@@ -44,6 +44,7 @@ def in_turn(
             "paper",
             image_size=size,
             weights="none",
+            units="channel",  # as nn.Dropout2d
             epochs=epochs,
             patience=epochs,
             batch_size=batch,
