@@ -80,6 +80,8 @@ class ConvexConfig(RankerSection):
         multitask: learn grades as well (P6) where images carry them.
         judges: learn how each of several annotators answers (reliability, lapses, pull to a side, readiness to tie) and let their
             answers count accordingly; `false` takes everybody for alike.
+        image_effects: give each compared image a part of its score that its features need not explain, so that many answers about
+            an image can overrule its features; `false` scores by features alone.
         weights: local file of pretrained weights; empty looks in the usual places; `download` may fetch them from the
             internet, which nothing does otherwise; `none` starts from random ones.
         device: `auto`, `cpu`, `cuda`, …, for the backbone.
@@ -97,6 +99,7 @@ class ConvexConfig(RankerSection):
     ties: Literal["half", "rao_kupper"] = "rao_kupper"
     multitask: bool = False
     judges: bool = True
+    image_effects: bool = False
     weights: str = ""
     device: str = "auto"
     threads: ZeroOrMore = 0
@@ -108,7 +111,12 @@ class ConvexConfig(RankerSection):
 
     def unused(self) -> dict[str, str]:
         """Settings that have no effect beside the others, and why."""
-        return _without_backbone() if self.backbone == "none" else {}
+        found = _without_backbone() if self.backbone == "none" else {}
+        if self.multitask:
+            found["image_effects"] = (
+                "grades (multitask) are learnt from features alone; set image_effects or multitask to false"
+            )
+        return found
 
     @field_validator("backbone")
     @classmethod

@@ -6,23 +6,25 @@ with z = φ_i − φ_j and the likelihoods of `likelihood.py`. One optimum, foun
 where the marginal likelihood (Laplace's approximation) is highest with every answer for itself; then all answers count s_n
 times the same share, because those about one image are not independent (`temper.py`); the Hessian's inverse is the posterior
 covariance, for free. The same input always gives the same head. Where it is known who answered, each answer has the likelihood of
-its judge (`judges.py`).
+its judge (`judges.py`). With image effects Δ is wᵀz + u_i − u_j (`image_effects.py`), and w, u are found together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from steelyard.arrays import Floats
+from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.blocks import gather
 from steelyard.ranker.convex_objective import ConvexObjective, Ties
+from steelyard.ranker.image_effects import ImageEffects
 from steelyard.ranker.judges import Judging
 from steelyard.ranker.likelihood import check_answers
 from steelyard.ranker.posterior import Posterior
@@ -30,6 +32,14 @@ from steelyard.ranker.reduction import Kernel, Reduction
 from steelyard.ranker.temper import Sharing, Temper, fit_temper
 
 __all__ = ["ConvexHead", "Ties"]
+
+log = logging.getLogger("steelyard")
+
+# Deviations of an image's own part that are tried, beside that of what its features say (whose mean squared length is 1).
+_SPREADS = (0.25, 0.5, 1.0, 2.0)
+_CONVINCING = 2.0  # how much more log marginal likelihood a first effect takes: chance alone gives as much in one study of forty
+_HINT = 1.0  # deviations of Rao's score below which no spread was ever convincing: spares the search where it would be in vain
+_MOST_EFFECTS = 2_000  # compared images; finding the effects costs the cube of it
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,7 @@ class ConvexHead:
         bias: b of the grades (P6), 0 without grades.
         share: what one answer counts, 1 / the design effect of answers that share images.
         temper: how probabilities are made from the scores; None in heads of earlier versions.
+        effects: what the images of the fit have of their own; None where features tell all that the answers do.
     """
 
     reduction: Reduction
@@ -57,6 +68,7 @@ class ConvexHead:
     bias: float = 0.0
     share: float = 1.0
     temper: Temper | None = None
+    effects: ImageEffects | None = None
 
     @classmethod
     def fit(
@@ -77,6 +89,8 @@ class ConvexHead:
         grade_weight: float = 1.0,
         start: ConvexHead | None = None,
         judging: Judging | None = None,
+        image_effects: bool = False,
+        effect_spread: float | None = None,
     ) -> ConvexHead:
         """Fit on answered pairs.
 
@@ -96,6 +110,8 @@ class ConvexHead:
             grade_weight: weight of the squared errors against the comparisons.
             start: an earlier head of the same reduction to start from; saves time, not needed for the result.
             judging: what is known of who gave each answer; None takes all for ordinary judges.
+            image_effects: whether compared images may have a part of their own, where the marginal likelihood favours it.
+            effect_spread: deviation of that part in units of 1/√λ; None takes the most likely of a few, 0 among them.
 
         Raises:
             RankerError: shapes do not fit, an answer is no answer, or a feature is not finite.
@@ -126,37 +142,63 @@ class ConvexHead:
             size=reduction.size,
             judging=judging,
         )
-        at = problem.start(start)
-        share, sharing = 1.0, Sharing.of(index, reduction.size)
+        at, free, spread, evidence = problem.start(start), precision is None, 0.0, -np.inf
         if precision is None:
-            precision, at = problem.best_precision(at, None if start is None else start.precision)
-            share = 1.0 / problem.design_effect(at, precision, sharing)
-            problem = replace(problem, share=share * problem.share)
+            precision, at, evidence = problem.best_precision(at, None if start is None else start.precision)
         elif not (np.isfinite(precision) and precision > 0):
             raise RankerError(f"the prior precision is above 0, not {precision}")
+        if image_effects:
+            compared = np.stack([left, right], axis=1).astype(np.int64)
+            problem, at, precision, spread = _with_effects(
+                problem, at, precision, compared, len(needed), evidence, free, effect_spread
+            )
+        share, sharing = 1.0, Sharing.of(index, problem.size)
+        if free and spread == 0:  # what answers about one image share is otherwise in its effect
+            share = 1.0 / problem.design_effect(at, precision, sharing)
+            problem = replace(problem, share=share * problem.share)
         # With lapses the last digits come slowly, and nobody needs them.
         at, hessian = problem.climb(at, precision, tolerance=1e-9 if judging is None else 1e-6)
         if judging is not None:
             hessian = problem.derivatives(at, precision, lapses=True)[1]
         factor, evidence = problem.evidence(at, hessian, precision)
         inverse = linalg.cho_solve((factor, True), np.eye(len(factor)))
-        d = reduction.size
+        d = problem.size
         covariance = (inverse + inverse.T)[:d, :d] / 2
         tau = float(at[-1]) if ties == "rao_kupper" else 0.0
         bias = float(at[d]) if len(graded) else 0.0
         mean, variance = problem.without_images(at, covariance, sharing)
         said = problem.heard(mean, variance, sharing.chosen)
-        temper = fit_temper(*said, given[sharing.chosen], tau, ties=ties == "rao_kupper")
-        return cls(reduction, at[:d], covariance, float(precision), evidence, tau, bias, share, temper)
+        temper = fit_temper(*said, given[sharing.chosen], tau, ties=ties == "rao_kupper", spread=spread > 0)
+        d, effects = reduction.size, None
+        if spread > 0:
+            place = np.full(len(features_N_F), -1, dtype=np.int64)
+            place[needed] = np.arange(len(needed))
+            own, cross = spread**2 * covariance[d:, d:], spread * covariance[d:, :d]
+            effects = ImageEffects(
+                place, spread * at[d : problem.size], cross, own, spread / np.sqrt(precision)
+            )
+            covariance = covariance[:d, :d].copy()
+        return cls(
+            reduction, at[:d], covariance, float(precision), evidence, tau, bias, share, temper, effects
+        )
 
     def transform(self, features_N_F: ArrayLike) -> NDArray[np.float32]:
         """Reduced features, shape (N, D)."""
         return self.reduction.transform(features_N_F)
 
     def posterior(
-        self, features_N_F: NDArray[np.floating] | None = None, *, rows: NDArray[np.floating] | None = None
+        self,
+        features_N_F: NDArray[np.floating] | None = None,
+        *,
+        rows: NDArray[np.floating] | None = None,
+        images: Rows | None = None,
     ) -> Posterior:
         """The posterior of the scores of any images, from raw features or from reduced rows.
+
+        Args:
+            features_N_F: raw features of the images.
+            rows: reduced ones, in place of the raw.
+            images: which images of the fit these are, in their order; None takes them for others, of which only features are known.
 
         Raises:
             RankerError: neither was given.
@@ -165,17 +207,23 @@ class ConvexHead:
             if features_N_F is None:
                 raise RankerError("a posterior needs images: give features, or rows that were reduced before")
             rows = self.transform(features_N_F)
-        return Posterior(
+        own = Posterior(
             self.bias, rows, self.weights, self.covariance, "laplace", self.tau, self.share, self.temper
         )
+        if self.effects is None:
+            return own
+        strangers = ImageEffects.of_strangers(len(rows), len(self.weights), self.effects.deviation)
+        return own.with_effects(strangers if images is None else self.effects.of_images(images))
 
-    def to_arrays(self) -> dict[str, NDArray[np.float64]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays that safetensors can hold; writing them is the caller's."""
         numbers = [self.precision, self.log_evidence, self.tau, self.bias]
         if self.temper is not None:
-            numbers += [self.share, self.temper.scale, self.temper.tau]
+            numbers += [self.share, *(x for x in astuple(self.temper) if x is not None)]
         own = {"weights": self.weights, "covariance": self.covariance, "numbers": np.array(numbers)}
         own |= {f"reduction.{name}": value for name, value in self.reduction.to_arrays().items()}
+        if self.effects is not None:
+            own |= self.effects.to_arrays()
         # safetensors writes the memory of an array without asking for its order.
         return {name: np.ascontiguousarray(value) for name, value in own.items()}
 
@@ -192,9 +240,53 @@ class ConvexHead:
             share, temper = (later[0], Temper(*later[1:])) if later else (1.0, None)  # 0.1 had neither
             weights, covariance = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "covariance"))
             own = Reduction.from_arrays(inner)
-            return cls(own, weights, covariance, precision, evidence, tau, bias, share, temper)
+            effects = ImageEffects.from_arrays(arrays)
+            return cls(own, weights, covariance, precision, evidence, tau, bias, share, temper, effects)
         except KeyError as missing:
             raise RankerError(f"the saved head lacks the array {missing}; train it anew") from None
+
+
+def _with_effects(
+    problem: ConvexObjective,
+    at: Floats,
+    precision: float,
+    pairs: Pairs,
+    images: int,
+    evidence: float,
+    free: bool,
+    spread: float | None,
+) -> tuple[ConvexObjective, Floats, float, float]:
+    """The objective with effects of the most likely spread, its optimum, λ, and that spread: 0 where there had better be none."""
+    if len(problem.grades):
+        raise RankerError(
+            "image effects and grades (P6) are not learnt together; set ranker.image_effects or ranker.multitask to false"
+        )
+    if images > _MOST_EFFECTS:
+        log.warning(
+            "%s images were compared; effects of their own are learnt for up to %s, and features alone are used",
+            f"{images:,}", f"{_MOST_EFFECTS:,}",
+        )  # fmt: skip
+        return problem, at, precision, 0.0
+    best = none = problem, at, precision, 0.0
+    enough = evidence + _CONVINCING
+    if not len(pairs) or spread == 0:
+        return best
+    if spread is None and problem.effects_score(at, precision, pairs, images) < _HINT:
+        return best
+    for tried in _SPREADS if spread is None else (spread,):
+        before, start, near, _ = best
+        wider = problem.with_effects(pairs, images, tried)
+        gap = wider.size - before.size
+        there = np.concatenate([start[: before.size], np.zeros(gap), start[before.size :]])
+        if not free:
+            return wider, there, precision, tried
+        # Half a tenth of λ is nothing beside what is not known of it, and each try costs the cube of the images.
+        scale, there, found = wider.best_precision(there, near, tolerance=0.05 if spread is not None else 0.2)
+        if spread is not None or found > evidence:
+            best, evidence = (wider, there, scale, tried), found
+        elif tried >= _SPREADS[1]:  # it rises to one peak; beyond there is nothing to be found
+            break
+    return best if spread is not None or evidence >= enough else none
 
 
 def _check_weights(weights: ArrayLike | None, n: int) -> Floats:

@@ -5,14 +5,15 @@ Parameters are [w (D), b (if there are grades), τ (if ties are an outcome)]; `c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-from steelyard.arrays import Floats
+from steelyard.arrays import Floats, Pairs
 from steelyard.errors import RankerError
 from steelyard.ranker.judges import Judging
 from steelyard.ranker.likelihood import curvature, loads, log_likelihood, sigmoid, slope
@@ -45,7 +46,11 @@ class Started(Protocol):
 
 @dataclass(frozen=True)
 class ConvexObjective:
-    """The objective of one fit. Parameters are [w (D), b (if grades), τ (if Rao–Kupper)]."""
+    """The objective of one fit. Parameters are [w (D), b (if grades), τ (if Rao–Kupper)].
+
+    With image effects w is followed by them, and the size counts both: `own` holds the columns of z that are theirs, sparse,
+    because a row compares two images.
+    """
 
     z: Floats
     answers: Floats
@@ -56,6 +61,40 @@ class ConvexObjective:
     ties: Ties
     size: int
     judging: Judging | None = None
+    own: Any = None
+
+    def with_effects(self, pairs: Pairs, images: int, spread: float) -> ConvexObjective:
+        """The same with an effect of its own for each of M compared images, u = spread · v with v ~ N(0, 1/λ) as the weights.
+
+        Args:
+            pairs: numbers of the compared images, below M, of each answer, shape (n, 2).
+            images: M.
+            spread: deviation of an effect beside that of a weight, above 0.
+        """
+        from scipy import sparse
+
+        n = len(pairs)
+        signs = np.concatenate([np.full(n, spread), np.full(n, -spread)])
+        own = sparse.coo_array(
+            (signs, (np.tile(np.arange(n), 2), pairs.T.reshape(-1))), shape=(n, images)
+        ).tocsr()
+        return replace(self, size=self.size + images, own=own)
+
+    def effects_score(self, at: Floats, precision: float, pairs: Pairs, images: int) -> float:
+        """Rao's score for image effects, in deviations: the slope of the evidence in their variance at 0, before any is fitted.
+
+        With a what the answers pull at each image and A the curvature that the weights leave there, the slope is
+        (aᵀa − tr A) / 2 and its variance tr A² / 2: with effects the pulls are larger than chance makes them.
+        """
+        at, hessian = self.climb(at, precision, tolerance=1e-4)
+        gap, tau = self._gaps(at[: self.size]), self._tau(at)
+        own = self.with_effects(pairs, images, 1.0).own
+        bends = self.share * self._bends(gap, tau)
+        pulled, bent = own.T @ (self.share * self._pulls(gap, tau)), own.T @ (bends[:, None] * self.z)
+        factor = linalg.cholesky(hessian[: self.size, : self.size], lower=True)
+        known = linalg.solve_triangular(factor, bent.T, lower=True)
+        left = (own.T @ own.multiply(bends[:, None])).toarray() - known.T @ known
+        return float((pulled @ pulled - np.trace(left)) / np.sqrt(2 * np.sum(left * left)))
 
     def start(self, head: Started | None) -> Floats:
         bias = [float(self.grades.mean())] if len(self.grades) else []
@@ -74,7 +113,7 @@ class ConvexObjective:
         w, tau = at[: self.size], self._tau(at)
         if self.ties == "rao_kupper" and not tau > 0:
             return np.inf
-        total = precision / 2 * w @ w - self.share @ self._log_likelihood(self.z @ w, tau)
+        total = precision / 2 * w @ w - self.share @ self._log_likelihood(self._gaps(w), tau)
         if len(self.grades):
             total += self.grade_weight * np.sum(np.square(self.phi @ w + at[self.size] - self.grades))
         if self.ties == "rao_kupper":
@@ -89,11 +128,10 @@ class ConvexObjective:
         `lapses` the part of the weights is the value's own, less where an answer may be a lapse.
         """
         d, w, tau = self.size, at[: self.size], self._tau(at)
-        gap = self.z @ w
+        gap = self._gaps(w)
         gradient, hessian = np.zeros(len(at)), np.zeros((len(at), len(at)))
-        gradient[:d] = precision * w - self.z.T @ (self.share * self._pulls(gap, tau))
-        root = self.z * np.sqrt(self.share * self._bends(gap, tau, lapses=lapses))[:, None]
-        hessian[:d, :d] = root.T @ root
+        gradient[:d] = precision * w - self._gathered(self.share * self._pulls(gap, tau))
+        self._curve(hessian, self.share * self._bends(gap, tau, lapses=lapses))
         hessian[np.arange(d), np.arange(d)] += precision
         if len(self.grades):
             twice = 2 * self.grade_weight
@@ -123,10 +161,34 @@ class ConvexObjective:
                 + np.sum(tied * width**2 * 4 * (1 + 1 / barrier) / barrier)
                 - prior_bend
             )
-            hessian[-1, :d] = hessian[:d, -1] = -self.z.T @ (
+            hessian[-1, :d] = hessian[:d, -1] = -self._gathered(
                 share * width * steep * (a * bell_up - b * bell_down)
             )
         return gradient, hessian
+
+    def _gaps(self, w: Floats) -> Floats:
+        if self.own is None:
+            return np.asarray(self.z @ w)
+        wide = self.z.shape[1]
+        return np.asarray(self.z @ w[:wide] + self.own @ w[wide:])
+
+    def _gathered(self, pulls: Floats) -> Floats:
+        """Zᵀ pulls."""
+        if self.own is None:
+            return np.asarray(self.z.T @ pulls)
+        return np.concatenate([self.z.T @ pulls, self.own.T @ pulls])
+
+    def _curve(self, hessian: Floats, bends: Floats) -> None:
+        """Put Zᵀ diag(bends) Z into a Hessian of zeros."""
+        wide = self.z.shape[1]
+        root = self.z * np.sqrt(bends)[:, None]
+        hessian[:wide, :wide] = root.T @ root
+        if self.own is not None:
+            bent = self.own.multiply(bends[:, None]).tocsr()
+            hessian[wide : self.size, :wide] = bent.T @ self.z
+            hessian[:wide, wide : self.size] = hessian[wide : self.size, :wide].T
+            both = (self.own.T @ bent).tocoo()
+            hessian[wide + both.row, wide + both.col] = both.data
 
     def _log_likelihood(self, gap: Floats, tau: float) -> Floats:
         if self.judging is None:
@@ -157,9 +219,8 @@ class ConvexObjective:
 
     def climb(self, at: Floats, precision: float, tolerance: float) -> tuple[Floats, Floats]:
         """Newton with backtracking until the gradient vanishes, relative to the number of answers: optimum and Hessian."""
-        length = (
-            float(np.sqrt(np.mean(np.square(self.z)) * self.size)) if self.z.any() else 1.0
-        )  # slopes grow with it
+        # Slopes grow with the length of the rows.
+        length = float(np.sqrt(np.mean(np.square(self.z)) * self.z.shape[1])) if self.z.any() else 1.0
         small = (
             tolerance * length * (1.0 + float(self.share.sum()) + 2 * self.grade_weight * len(self.grades))
         )
@@ -190,10 +251,31 @@ class ConvexObjective:
 
     def without_images(self, at: Floats, covariance: Floats, sharing: Sharing) -> tuple[Floats, Floats]:
         """Differences of answered pairs – mean and variance – had nothing been said about either image."""
-        gap, tau = self.z @ at[: self.size], self._tau(at)
+        gap, tau = self._gaps(at[: self.size]), self._tau(at)
         pulls, bends = self.share * self._pulls(gap, tau), self.share * self._bends(gap, tau)
-        shift, variance = without_images(self.z, sharing, covariance, pulls, bends)
+        shift, variance = without_images(
+            self.z, sharing, covariance, pulls, bends, None if self.own is None else self._among(covariance)
+        )
         return gap[sharing.chosen] - shift, variance
+
+    def _among(self, covariance: Floats) -> Callable[[NDArray[np.int64]], Floats]:
+        """Covariances of the differences of some answers, (c, k) → (c, k, k), with what effects add to those of features."""
+        wide, spread = self.z.shape[1], float(np.max(self.own.data, initial=0.0))
+        turned, ends = self.z @ covariance[:wide, :wide], self.own.indices.reshape(-1, 2)
+        # Rows are sorted by column: which end is the first image is in the signs.
+        sign = np.sign(self.own.data.reshape(-1, 2)[:, 0])
+        first, second = np.where(sign > 0, ends[:, 0], ends[:, 1]), np.where(sign > 0, ends[:, 1], ends[:, 0])
+        own, cross = spread**2 * covariance[wide:, wide:], spread * covariance[wide:, :wide]
+
+        def among(rows: NDArray[np.int64]) -> Floats:
+            z, i, j = self.z[rows], first[rows], second[rows]
+            found = turned[rows] @ z.transpose(0, 2, 1)
+            mixed = z @ (cross[i] - cross[j]).transpose(0, 2, 1)
+            a, b, c, d = i[:, :, None], j[:, :, None], i[:, None, :], j[:, None, :]
+            found += mixed + mixed.transpose(0, 2, 1)
+            return np.asarray(found + own[a, c] - own[a, d] - own[b, c] + own[b, d], dtype=np.float64)
+
+        return among
 
     def design_effect(self, at: Floats, precision: float, sharing: Sharing) -> float:
         """How many of these answers tell as much as one independent one."""
@@ -205,12 +287,14 @@ class ConvexObjective:
         errors, said = self.z[sharing.chosen] @ root.T, self.answers[sharing.chosen]
         return design_effect(sharing, said, mean, variance, self._tau(at), errors)
 
-    def best_precision(self, at: Floats, near: float | None) -> tuple[float, Floats]:
-        """λ with the highest evidence, and the optimum close to it."""
+    def best_precision(
+        self, at: Floats, near: float | None, tolerance: float = 0.02
+    ) -> tuple[float, Floats, float]:
+        """λ with the highest evidence – its logarithm as exact as the tolerance –, the optimum close to it, and the evidence."""
         length = float(np.mean(np.sum(np.square(self.z), axis=1))) if len(self.z) else 0.0
         if length == 0.0:  # no answers, or none that tells two images apart: nothing to weigh the prior with
             length = length or 2.0
-            return length / _DEFAULT_SPREAD**2, at
+            return length / _DEFAULT_SPREAD**2, at, -np.inf
         low, high = (float(np.log(length / s**2)) for s in _SPREADS[::-1])
         if near is not None:
             low, high = max(low, np.log(near) - 2.0), min(high, np.log(near) + 2.0)
@@ -222,5 +306,7 @@ class ConvexObjective:
             memory["at"], hessian = self.climb(memory["at"], precision, tolerance=1e-4)
             return -self.evidence(memory["at"], hessian, precision)[1]
 
-        found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
-        return float(np.exp(found.x)), memory["at"]
+        found = optimize.minimize_scalar(
+            loss, bounds=(low, high), method="bounded", options={"xatol": tolerance}
+        )
+        return float(np.exp(found.x)), memory["at"], -float(found.fun)

@@ -44,6 +44,7 @@ class ConvexRanker:
             "tau": self.head.tau,
             "share": self.head.share,
             "temper": None if self.head.temper is None else asdict(self.head.temper),
+            **({} if self.head.effects is None else {"image_effects": self.head.effects.deviation}),
         }
 
     def posterior(
@@ -105,13 +106,14 @@ class ConvexLearner:
                 grades=grades,
                 start=start,
                 judging=judging,
+                image_effects=config.image_effects,
             )
 
         if not config.judges or said is None or said.people < 2:
             return ConvexRanker(config, fit(None, None))
         head, panel = fit_with_judges(
             fit,
-            lambda head: head.posterior(rows=self.rows),
+            lambda head: head.posterior(rows=self.rows, images=np.arange(len(self.rows))),
             pairs,
             np.asarray(answers, dtype=np.float64),
             said,
@@ -122,7 +124,8 @@ class ConvexLearner:
         """Of all images or of some rows; of a ranker of this learner from the rows that it keeps."""
         if ranker.head.reduction is not self.reduction:
             return ranker.posterior(self.inputs, rows=rows)
-        own = ranker.head.posterior(rows=self.rows if rows is None else self.rows[rows])
+        images = np.arange(len(self.rows)) if rows is None else rows
+        own = ranker.head.posterior(rows=self.rows if rows is None else self.rows[rows], images=images)
         return _with_panel(own, ranker.panel)
 
 

@@ -113,20 +113,27 @@ def forget(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Sai
     # As they bent the posterior when it was fitted: never more than all of it.
     bends = posterior.slopes(fitted, given, shown)[1]
     weights, covariance = posterior.weights_D.copy(), posterior.covariance_D_D.copy()
+    offset, effects = posterior.offset_N, posterior.effects
     unique, place = np.unique(index, axis=0, return_inverse=True)
     for k in range(len(unique)):
         its = np.flatnonzero(place.reshape(-1) == k)
         i, j = unique[k]
         z = np.asarray(posterior.features_N_D[i], dtype=np.float64) - posterior.features_N_D[j]
         gain = covariance @ z
-        spread, at = float(z @ gain), float(z @ weights + posterior.offset_N[i] - posterior.offset_N[j])
+        spread, at = float(z @ gain), float(z @ weights + offset[i] - offset[j])
+        if effects is not None:
+            cross, apart = effects.difference(unique[k : k + 1])
+            gain, spread = gain + cross[0], spread + 2 * float(z @ cross[0]) + float(apart[0])
         own = None if shown is None else shown[its]
         pull = float(posterior.slopes(np.full(len(its), at), given[its], own)[0].sum())
         bend = float(bends[its].sum())
         left = max(1.0 - bend * spread, 1e-6)
         weights -= gain * (pull / left)
         covariance += np.outer(gain, gain) * (bend / left)
+        if effects is not None:
+            effects, grown = effects.after(unique[k], z, gain, -pull / left, -bend / left)
+            offset = offset + grown
     return Posterior(
-        posterior.offset_N, posterior.features_N_D, weights, covariance, posterior.kind, posterior.tau,
-        posterior.share, posterior.temper, posterior.panel,
+        offset, posterior.features_N_D, weights, covariance, posterior.kind, posterior.tau,
+        posterior.share, posterior.temper, posterior.panel, effects,
     )  # fmt: skip

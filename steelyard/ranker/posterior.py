@@ -2,6 +2,8 @@
 
     f = offset_N + features_N_D @ w,    w ~ N(weights_D, covariance_D_D)
 
+and, where images have effects of their own, the effects' uncertainty with it (`image_effects.py`; the offset holds their means).
+
 - `laplace`: last-layer features and the Gaussian at the mode, Σ⁻¹ = λI + Σ_pairs h z zᵀ, z = φ_i − φ_j;
 - `closed_form`: dropout before the last linear layer only, w ∘ Bernoulli(1−p)/(1−p): covariance p/(1−p)·diag(w²), exact;
 - `draws`: centred draws / √T as features with the identity as covariance: P4 and P5 exactly, and the covariance between images.
@@ -22,8 +24,11 @@ from steelyard.arrays import Floats
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.blocks import blocks
+from steelyard.ranker.image_effects import ImageEffects
 from steelyard.ranker.judges import Panel, Said
+from steelyard.ranker.last_layer import mode_covariance
 from steelyard.ranker.likelihood import check_answers, curvature, expected_curvature, slope, step_to_mode
+from steelyard.ranker.quadratic import finite, quadratic
 from steelyard.ranker.temper import Temper
 
 __all__ = ["Kind", "Posterior"]
@@ -37,7 +42,7 @@ class Posterior:
     """Scores of N images, jointly Gaussian.
 
     Attributes:
-        offset_N: part of the score that carries no uncertainty, shape (N,).
+        offset_N: part of the score that the features do not tell, shape (N,).
         features_N_D: rows, shape (N, D); float32, float64 or a memory map of either.
         weights_D: mean of the weights, shape (D,).
         covariance_D_D: covariance of the weights, shape (D, D).
@@ -46,6 +51,7 @@ class Posterior:
         share: what one answer counts, below 1 where answers that share images are not independent (`temper.py`).
         temper: how probabilities are made from the scores; None takes the scores as they are.
         panel: the judges that it was learnt from; None takes everybody for an ordinary one.
+        effects: what images have of their own; None where features tell everything.
 
     Raises:
         RankerError: shapes do not fit or a number is not finite.
@@ -62,6 +68,7 @@ class Posterior:
         share: float = 1.0,
         temper: Temper | None = None,
         panel: Panel | None = None,
+        effects: ImageEffects | None = None,
     ) -> None:
         rows = features_N_D if isinstance(features_N_D, np.ndarray) else np.asarray(features_N_D)
         if rows.ndim != 2:
@@ -93,8 +100,9 @@ class Posterior:
         self.covariance_D_D: Floats = covariance
         self.kind: Kind = kind
         self.tau, self.share, self.temper, self.panel = float(tau), float(share), temper, panel
+        self.effects = effects
         self._mean: Floats | None = None
-        # The variance is a known one less the squares of what each later answer explains: (N,) and (k, D).
+        # The features' variance is a known one less the squares of what each later answer explains: (N,) and (k, D).
         self._variance: Floats | None = None
         self._explained: tuple[Floats, ...] = ()
 
@@ -165,25 +173,10 @@ class Posterior:
         Raises:
             RankerError: λ is not above 0, or shapes do not fit.
         """
-        start = cls(bias, inputs_N_D, weights_D, np.zeros((inputs_N_D.shape[1],) * 2), "laplace", tau)
-        d = inputs_N_D.shape[1]
-        prior = np.broadcast_to(np.asarray(precision, dtype=np.float64), (d,))
-        if not (np.isfinite(prior).all() and (prior > 0).all()):
-            raise RankerError(f"the prior precision is above 0, not {precision!r}")
-        information = np.diag(prior)
-        given = check_answers(answers, ties=tau > 0)
-        rows = start._pairs(pairs)
-        if len(rows) != len(given):
-            raise RankerError(f"{len(rows)} pairs have {len(given)} answers; give one for each")
-        if len(rows):
-            z = start._differences(rows)
-            h = curvature(z @ start.weights_D, given, tau)
-            if sample_weight is not None:
-                h = h * np.asarray(sample_weight, dtype=np.float64)
-            root = z * np.sqrt(h)[:, None]
-            information = information + root.T @ root
-        covariance = np.linalg.inv(information)
-        return cls(bias, inputs_N_D, weights_D, (covariance + covariance.T) / 2, "laplace", tau)
+        covariance = mode_covariance(
+            inputs_N_D, weights_D, pairs, answers, precision=precision, tau=tau, sample_weight=sample_weight
+        )
+        return cls(bias, inputs_N_D, weights_D, covariance, "laplace", tau)
 
     def __len__(self) -> int:
         return int(self.features_N_D.shape[0])
@@ -197,7 +190,7 @@ class Posterior:
                 # In float64: a sum in float32 depends on where in the block a row stands, and so an image's score would.
                 mean[rows] = self.features_N_D[rows].astype(np.float64, copy=False) @ self.weights_D
             mean += self.offset_N
-            self._mean = _finite(mean, "score")
+            self._mean = finite(mean, "score")
         return self._mean
 
     @property
@@ -206,8 +199,8 @@ class Posterior:
         if self._variance is None or len(self._explained) > len(self.weights_D):
             variance = np.empty(len(self))
             for rows in self._blocks():
-                variance[rows] = self._quadratic(self.features_N_D[rows])
-            self._variance, self._explained = _finite(variance, "variance"), ()
+                variance[rows] = quadratic(self.features_N_D[rows], self.covariance_D_D)
+            self._variance, self._explained = finite(variance, "variance"), ()
         elif self._explained:
             variance = self._variance.copy()
             gains = np.stack(self._explained, axis=1)  # (D, k)
@@ -216,7 +209,9 @@ class Posterior:
                     self.features_N_D[rows] @ gains.astype(self.features_N_D.dtype)
                 ).sum(1)
             self._variance, self._explained = np.maximum(variance, 0.0), ()
-        return self._variance
+        if self.effects is None:
+            return self._variance
+        return np.maximum(self._variance + self.effects.added_variance(self.features_N_D), 0.0)
 
     def difference(self, pairs: ArrayLike) -> tuple[Floats, Floats]:
         """Mean and variance of f(x_i) − f(x_j).
@@ -235,13 +230,17 @@ class Posterior:
             z = self._differences(part)
             offset = self.offset_N[part[:, 0]] - self.offset_N[part[:, 1]]
             mean[start : start + step] = z @ self.weights_D + offset
-            variance[start : start + step] = self._quadratic(z)
-        return _finite(mean, "difference"), _finite(variance, "variance of the difference")
+            variance[start : start + step] = quadratic(z, self.covariance_D_D)
+            if self.effects is not None:
+                variance[start : start + step] += self.effects.added_to_differences(z, part)
+        return finite(mean, "difference"), finite(np.maximum(variance, 0.0), "variance of the difference")
 
     def covariance_of(self, rows: ArrayLike) -> Floats:
         """Covariance of the scores of some images, shape (k, k)."""
-        phi = np.asarray(self.features_N_D[np.asarray(rows, dtype=np.int64)], dtype=np.float64)
-        return np.asarray(phi @ self.covariance_D_D @ phi.T, dtype=np.float64)
+        index = np.asarray(rows, dtype=np.int64)
+        phi = np.asarray(self.features_N_D[index], dtype=np.float64)
+        found = np.asarray(phi @ self.covariance_D_D @ phi.T, dtype=np.float64)
+        return found if self.effects is None else found + self.effects.covariance(phi, index)
 
     def probability(self, pairs: ArrayLike) -> Floats:
         """P(x_i is answered to be more severe than x_j), uncertainty of the scores included, shape (n,)."""
@@ -253,12 +252,15 @@ class Posterior:
 
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
         """Joint draws of all scores, shape (n, N); a draw is one set of weights for the whole pool."""
-        values, vectors = np.linalg.eigh(self.covariance_D_D)  # also where some direction is certain
-        noise = rng.standard_normal((n, len(self.weights_D))) * np.sqrt(np.maximum(values, 0.0))
-        weights_n_D = self.weights_D + noise @ vectors.T
+        covariance = self.covariance_D_D if self.effects is None else self.effects.joint(self.covariance_D_D)
+        values, vectors = np.linalg.eigh(covariance)  # also where some direction is certain
+        noise = rng.standard_normal((n, len(covariance))) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        weights_n_D = self.weights_D + noise[:, : len(self.weights_D)]
         scores = np.empty((n, len(self)))
         for rows in self._blocks():
             scores[:, rows] = weights_n_D @ np.asarray(self.features_N_D[rows], dtype=np.float64).T
+        if self.effects is not None:
+            scores += self.effects.drawn(noise[:, len(self.weights_D) :], rng)
         return np.asarray(scores + self.offset_N, dtype=np.float64)
 
     def rows(self, index: ArrayLike) -> Posterior:
@@ -278,6 +280,14 @@ class Posterior:
         """The same scores, their probabilities made in another way."""
         after = self._moved(self.weights_D, self.covariance_D_D)
         after.temper = temper
+        return after
+
+    def with_effects(self, effects: ImageEffects | None) -> Posterior:
+        """The same images with other effects of their own; None leaves what the features say."""
+        after = self._moved(self.weights_D, self.covariance_D_D)
+        before = 0.0 if self.effects is None else self.effects.offset_N
+        after.offset_N = self.offset_N - before + (0.0 if effects is None else effects.offset_N)
+        after.effects = effects
         return after
 
     def observe(self, pair: ArrayLike, answer: float, said: Said | None = None) -> Posterior:
@@ -302,9 +312,7 @@ class Posterior:
             alpha = self.panel.step_to_mode(mean, spread, given, self.tau, self.share, said)
         after_it = np.array([mean + alpha * spread])
         bend = float(self.slopes(after_it, np.array([given]), said)[1][0])
-        after = self._shrunk(gain, spread, bend, self.weights_D + alpha * gain)
-        after._mean = None
-        return after
+        return self._shrunk(pair, gain, spread, bend, alpha)
 
     def imagine(self, pair: ArrayLike) -> Posterior:
         """What would be known after an answer that is still to come: the covariance shrinks, the mean stays, O(D²).
@@ -312,7 +320,7 @@ class Posterior:
         The curvature is the expected one at the present mean difference.
         """
         gain, spread, mean = self._line(pair)
-        after = self._shrunk(gain, spread, self.share * float(self.information(mean)), self.weights_D)
+        after = self._shrunk(pair, gain, spread, self.share * float(self.information(mean)), 0.0)
         after._mean = self._mean
         return after
 
@@ -332,19 +340,31 @@ class Posterior:
         return self.panel.information(difference, self.tau)
 
     def _line(self, pair: ArrayLike) -> tuple[Floats, float, float]:
-        """Σz, zᵀΣz and the mean difference of a pair."""
+        """Covariance of the weights with the difference of a pair, its variance and its mean."""
         index = self._pairs(np.asarray(pair).reshape(1, 2))
         z = self._differences(index)[0]
         gain = self.covariance_D_D @ z
+        spread = float(z @ gain)
+        if self.effects is not None:
+            cross, own = self.effects.difference(index)
+            gain, spread = gain + cross[0], spread + 2 * float(z @ cross[0]) + float(own[0])
         i, j = index[0]
         mean = float(z @ self.weights_D + self.offset_N[i] - self.offset_N[j])
-        return gain, max(float(z @ gain), 0.0), mean
+        return gain, max(spread, 0.0), mean
 
-    def _shrunk(self, gain: Floats, spread: float, bend: float, weights: Floats) -> Posterior:
-        explained = gain * np.sqrt(bend / (1.0 + bend * spread))
-        after = self._moved(weights, self.covariance_D_D - np.outer(explained, explained))
+    def _shrunk(self, pair: ArrayLike, gain: Floats, spread: float, bend: float, step: float) -> Posterior:
+        shrink = bend / (1.0 + bend * spread)
+        explained = gain * np.sqrt(shrink)
+        after = self._moved(
+            self.weights_D + step * gain, self.covariance_D_D - np.outer(explained, explained)
+        )
+        if self.effects is not None:
+            index = self._pairs(np.asarray(pair).reshape(1, 2))
+            z = self._differences(index)[0]
+            after.effects, grown = self.effects.after(index[0], z, gain, step, shrink)
+            after.offset_N = self.offset_N + grown
         after._variance, after._explained = self._variance, (*self._explained, explained)
-        if len(after._explained) > len(weights):
+        if len(after._explained) > len(gain):
             after._variance, after._explained = None, ()
         return after
 
@@ -362,18 +382,9 @@ class Posterior:
         after.weights_D, after.covariance_D_D = weights, covariance
         after.kind, after.tau, after.share, after.temper = self.kind, self.tau, self.share, self.temper
         after.panel = self.panel
+        after.effects = self.effects if chosen is None or self.effects is None else self.effects.rows(chosen)
         after._mean, after._variance, after._explained = None, None, ()
         return after
-
-    def _quadratic(self, rows: NDArray[np.floating]) -> Floats:
-        """xᵀΣx for each row."""
-        x = np.asarray(rows, dtype=np.float64)
-        diagonal = np.diagonal(self.covariance_D_D)
-        if np.count_nonzero(self.covariance_D_D) == np.count_nonzero(diagonal):  # closed_form, draws
-            return np.asarray(np.square(x) @ diagonal, dtype=np.float64)
-        return np.asarray(
-            np.maximum(np.einsum("nd,nd->n", x @ self.covariance_D_D, x), 0.0), dtype=np.float64
-        )
 
     def _differences(self, index: NDArray[np.int64]) -> Floats:
         left = np.asarray(self.features_N_D[index[:, 0]], dtype=np.float64)
@@ -387,13 +398,3 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"Posterior({self.kind}, {len(self)} images, {len(self.weights_D)} weights)"
-
-
-def _finite(values: Floats, what: str) -> Floats:
-    bad = ~np.isfinite(values)
-    if bad.any():
-        where = int(np.flatnonzero(bad)[0])
-        raise RankerError(
-            f"{what} {where} is {values[where]}; its row of features or the weights are not finite"
-        )
-    return values

@@ -15,6 +15,7 @@ every answer about either of its images is taken out, by one Newton step in clos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +87,12 @@ class Sharing:
 
 
 def without_images(
-    z_n_D: Floats, sharing: Sharing, covariance_D_D: Floats, slopes: Floats, bends: Floats
+    z_n_D: Floats,
+    sharing: Sharing,
+    covariance_D_D: Floats,
+    slopes: Floats,
+    bends: Floats,
+    among: Callable[[NDArray[np.int64]], Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """Differences as a fit would have had them without any answer about either image of a pair.
 
@@ -99,12 +105,13 @@ def without_images(
         covariance_D_D: of the weights.
         slopes: ℓ′ of each answer at the mode, times what it counts, shape (n,).
         bends: −ℓ″, likewise.
+        among: V of given groups of answers, (c, k) → (c, k, k), where it is more than ZΣZᵀ; the rows then say nothing.
 
     Returns:
         How much less each chosen answer's difference is than the fit's, and its variance.
     """
     sizes = np.array([len(group) for group in sharing.groups], dtype=np.int64)
-    turned = z_n_D @ covariance_D_D
+    turned = z_n_D @ covariance_D_D if among is None else z_n_D
     shift, variance = np.empty(len(sizes)), np.empty(len(sizes))
     for k in np.unique(sizes).tolist():
         same = np.flatnonzero(sizes == k)
@@ -112,7 +119,7 @@ def without_images(
         for start in range(0, len(same), step):
             part = same[start : start + step]
             rows = np.array([sharing.groups[n] for n in part.tolist()])  # (c, k)
-            inner = turned[rows] @ z_n_D[rows].transpose(0, 2, 1)
+            inner = turned[rows] @ z_n_D[rows].transpose(0, 2, 1) if among is None else among(rows)
             right = np.concatenate([inner @ slopes[rows][:, :, None], inner], axis=2)
             solved = np.linalg.solve(np.eye(k) - inner * bends[rows][:, None, :], right)
             own = (rows == sharing.chosen[part][:, None]).argmax(axis=1)

@@ -86,14 +86,20 @@ def both_scores(
 def _beside(study: Study, alone: AnswersAlone, told: Answered) -> TwoScores:
     images = len(study.catalog)
     model, posterior = usable_model(study.folder, study.store, images=images)
+    temper = posterior.temper or Temper(1.0, posterior.tau)
+    expected = told.probabilities
+    if posterior.effects is not None:
+        # Effects follow the answers; what people see and the features do not is in what the features alone expect.
+        posterior = posterior.with_effects(None)
+        expected = Temper(temper.scale, temper.tau).outcomes(*posterior.difference(told.pairs))
+        expected[np.isnan(told.probabilities).any(axis=1)] = np.nan
     score = np.array(posterior.mean, dtype=np.float64)
     score[load_absent(study.folder / model.path, images=images)] = np.nan
     score[study.store.images.excluded_rows()] = np.nan
-    temper = posterior.temper or Temper(1.0, posterior.tau)
     return compare_scores(
         alone.score, alone.deviation, score, np.sqrt(np.asarray(posterior.variance, dtype=np.float64)),
-        scale=temper.scale, spread=temper.scale if temper.spread is None else temper.spread,
-        probabilities=told.probabilities, answers=told.labels, pairs=told.pairs,
+        scale=temper.scale, spread=temper.scale,
+        probabilities=expected, answers=told.labels, pairs=told.pairs,
     )  # fmt: skip
 
 

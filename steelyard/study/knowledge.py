@@ -120,15 +120,14 @@ class Knowledge:
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
         posterior = ranker.posterior(inputs, progress=progress)
         if question is not None:
-            posterior = of_question(study, model, posterior, question)
+            posterior = of_question(study, model, posterior, question, strangers=True)
         table = score_table(catalog, posterior)
         if question is None and study.config.questions:
             rows, own = np.arange(len(posterior)), self._usable()[1]
             known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
             places = catalog.rows_of(table["image"].tolist())
-            add_scales(
-                table, scales_of(study, model, posterior, rows), places, scales_of(study, model, own, known)
-            )
+            theirs = scales_of(study, model, posterior, rows, strangers=True)
+            add_scales(table, theirs, places, scales_of(study, model, own, known))
         return add_domain(table, catalog, measure(study.folder / model.path, inputs))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
@@ -158,9 +157,8 @@ class Knowledge:
             return {}
         own = self._usable()[1]
         known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
-        return place_on_scales(
-            scales_of(study, model, posterior, np.arange(1)), scales_of(study, model, own, known)
-        )
+        placed = scales_of(study, model, posterior, np.arange(1), strangers=True)
+        return place_on_scales(placed, scales_of(study, model, own, known))
 
     def grades(self, method: str) -> pd.DataFrame:
         """Scores turned into grades."""
@@ -267,7 +265,8 @@ class Knowledge:
         if not any(self._readable(int(row)) for row in absent):
             return posterior, absent
         seen = self._study.seen(progress)
-        return self._ranker().posterior(seen.rows, progress=progress), seen.absent
+        again = self._ranker().posterior(seen.rows, progress=progress)
+        return again.with_effects(posterior.effects), seen.absent
 
     def _readable(self, row: int) -> bool:
         try:

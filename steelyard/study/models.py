@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard.config import ranker_from_saved
 from steelyard.errors import StudyError, command
+from steelyard.ranker.image_effects import ImageEffects
 from steelyard.ranker.judges import Panel
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
@@ -51,6 +52,8 @@ def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64]
     }
     if posterior.temper is not None:
         arrays["temper"] = np.array([x for x in astuple(posterior.temper) if x is not None])
+    if posterior.effects is not None:
+        arrays |= {name: np.ascontiguousarray(array) for name, array in posterior.effects.to_arrays().items()}
     said: dict[str, str] = {"kind": posterior.kind}
     if posterior.panel is not None:
         said["judges"] = json.dumps(posterior.panel.to_dict())
@@ -165,6 +168,7 @@ def _with_more(posterior: Posterior, images: int) -> Posterior:
         np.concatenate([rows, np.zeros((more, rows.shape[1]), dtype=rows.dtype)]),
         posterior.weights_D, posterior.covariance_D_D, kind=posterior.kind, tau=posterior.tau, share=posterior.share,
         temper=posterior.temper, panel=posterior.panel,
+        effects=None if posterior.effects is None else posterior.effects.with_strangers(more),
     )  # fmt: skip
 
 
@@ -192,4 +196,5 @@ def load_posterior(folder: Path) -> Posterior:
     except (OSError, EOFError, SafetensorError, KeyError, ValueError) as error:
         raise _unreadable(folder, error) from error
     panel = None if judges is None else Panel.from_dict(judges)
-    return Posterior(offset, rows, weights, covariance, said["kind"], tau, share, temper, panel)
+    effects = ImageEffects.from_arrays(arrays)
+    return Posterior(offset, rows, weights, covariance, said["kind"], tau, share, temper, panel, effects)

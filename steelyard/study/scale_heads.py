@@ -44,9 +44,9 @@ class ScaleHead:
         """How many features its rows have."""
         return len(self.head.weights)
 
-    def posterior(self, rows_N_D: NDArray[Any]) -> Posterior:
-        """Of the images with these reduced rows."""
-        found = self.head.posterior(rows=rows_N_D)
+    def posterior(self, rows_N_D: NDArray[Any], images: Rows | None = None) -> Posterior:
+        """Of the images with these reduced rows: which of the study's they are, or None for others."""
+        found = self.head.posterior(rows=rows_N_D, images=images)
         found.panel = self.panel
         return found
 

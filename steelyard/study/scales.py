@@ -84,7 +84,9 @@ class Scale:
     weight: float
 
 
-def scales_of(study: Study, model: Model, main: Posterior, rows: Rows) -> list[Scale]:
+def scales_of(
+    study: Study, model: Model, main: Posterior, rows: Rows, *, strangers: bool = False
+) -> list[Scale]:
     """Every scale of a model over the same images, the main one first.
 
     Args:
@@ -92,25 +94,31 @@ def scales_of(study: Study, model: Model, main: Posterior, rows: Rows) -> list[S
         model: the newest that can be read.
         main: its posterior.
         rows: the images that have a score.
+        strangers: whether they are not the study's own.
     """
     part = main.rows(rows)
     found = [Scale(MAIN, part, study.config.page.weight)]
     for one in study.config.questions:
         head = load_head(study.folder / model.path, one.key)
         fits = head is not None and head.size == part.features_N_D.shape[1]
-        found.append(Scale(one.key, head.posterior(part.features_N_D) if head and fits else None, one.weight))
+        images = None if strangers else rows
+        own = head.posterior(part.features_N_D, images) if head and fits else None
+        found.append(Scale(one.key, own, one.weight))
     return found
 
 
-def of_question(study: Study, model: Model, main: Posterior, key: str) -> Posterior:
-    """The posterior of the same images on the scale of a question; an empty key is the main one.
+def of_question(
+    study: Study, model: Model, main: Posterior, key: str, *, strangers: bool = False
+) -> Posterior:
+    """The posterior of the same images on the scale of a question; an empty key is the main one. Arguments as for `scales_of`.
 
     Raises:
         StudyError: the model has no such scale yet.
     """
     if not key:
         return main
-    [scale] = [one for one in scales_of(study, model, main, np.arange(len(main))) if one.key == key]
+    every = scales_of(study, model, main, np.arange(len(main)), strangers=strangers)
+    [scale] = [one for one in every if one.key == key]
     if scale.posterior is None:
         raise _no_scale(study, key)
     return scale.posterior

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steelyard.arrays import Floats, Rows
+from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.errors import RankerError
 from steelyard.pairs import check_pairs
 from steelyard.ranker.judges import Said
@@ -58,6 +58,8 @@ def scores_without_groups(
             f"give one answer for each of {len(index)} pairs (not {len(given)}) and one group for each of "
             f"{len(posterior)} images (not {np.shape(groups)})"
         )
+    if posterior.effects is not None:
+        return _with_effects(posterior, np.asarray(rows), groups, index, given, said)
     weights, covariance = posterior.weights_D, posterior.covariance_D_D
     z = _features(posterior, index[:, 0]) - _features(posterior, index[:, 1])
     gap = z @ weights
@@ -87,6 +89,34 @@ def scores_without_groups(
         mean[mine] -= reach @ (pull[about] + back @ (inner @ pull[about]))
         if len(graded):  # a posterior's variance is that of features·w, without the bias
             reach = own[mine, :-1] @ gain[:, :-1].T
+        variance[mine] += np.einsum("km,mn,kn->k", reach, back, reach)
+    return mean, np.sqrt(np.maximum(variance, 0.0))
+
+
+def _with_effects(
+    posterior: Posterior,
+    rows: Rows,
+    groups: NDArray[np.int64],
+    pairs: Pairs,
+    answers: Floats,
+    said: Said | None,
+) -> tuple[Floats, Floats]:
+    """The same step in the space of scores: images have effects of their own, and heads with such learn no grades."""
+    pull, bend = posterior.slopes(posterior.difference(pairs)[0], answers, said)
+    mean, variance = posterior.mean[rows].copy(), posterior.variance[rows].copy()
+    for group in np.unique(groups[rows]):
+        about = np.flatnonzero((groups[pairs] == group).any(axis=1))
+        mine = np.flatnonzero(groups[rows] == group)
+        if not len(about):
+            continue
+        named, place = np.unique(np.concatenate([rows[mine], pairs[about].ravel()]), return_inverse=True)
+        scores = posterior.covariance_of(named)
+        first, second = place[len(mine) :].reshape(-1, 2).T
+        apart = scores[first] - scores[second]  # covariances of the differences with the scores
+        inner = apart[:, first] - apart[:, second]
+        back = np.linalg.inv(np.diag(1.0 / np.maximum(bend[about], 1e-9)) - inner)
+        reach = apart[:, place[: len(mine)]].T
+        mean[mine] -= reach @ (pull[about] + back @ (inner @ pull[about]))
         variance[mine] += np.einsum("km,mn,kn->k", reach, back, reach)
     return mean, np.sqrt(np.maximum(variance, 0.0))
 
