@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.acquire.heard import Heard
 from steelyard.acquire.random_pairs import compared_images
 from steelyard.arrays import Floats, Ints
 from steelyard.errors import AcquireError
@@ -33,6 +34,7 @@ class Candidates:
         mean_P: their scores.
         first_m: positions in the pool of the pairs' first images.
         second_m: and of their second ones.
+        tells_m: what an answer about each tells beside the usual one, shape (m,); None is 1, as of all that are new.
     """
 
     rows_P: Ints
@@ -40,6 +42,7 @@ class Candidates:
     mean_P: Floats
     first_m: Ints
     second_m: Ints
+    tells_m: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.first_m)
@@ -64,6 +67,7 @@ def draw_candidates(
     least: int = 1,
     near: float = 0.0,
     reselect: bool = True,
+    heard: Heard | None = None,
 ) -> Candidates:
     """Sample a pool of images and free candidate pairs among them.
 
@@ -76,9 +80,10 @@ def draw_candidates(
         least: free pairs to find if there are that many, even where almost all pairs of the pool are taken.
         near: share of the candidates made of images that are close in score.
         reselect: whether images that were already compared may be in the pool.
+        heard: what was said about asked pairs; those that somebody else may be asked about are candidates too.
 
     Returns:
-        Different free pairs; none when nothing is left.
+        Different free pairs, and pairs for a second opinion; none when nothing is left.
 
     Raises:
         AcquireError: sizes below 2, a share outside 0 … 1, or features or scores that are not finite.
@@ -109,7 +114,17 @@ def draw_candidates(
     if len(first) < least and len(free) < len(rows) * (len(rows) - 1) // 2:
         last = np.searchsorted(rows, random_pairs(least, size, taken=taken, rng=rng, rows=rows))
         first, second = last.min(axis=1), last.max(axis=1)
-    return Candidates(rows, features, mean, first, second)
+    if heard is None:
+        return Candidates(rows, features, mean, first, second)
+    more = heard.again().among(rows)
+    return Candidates(
+        rows,
+        features,
+        mean,
+        np.concatenate([first, more.pairs.min(axis=1)]),
+        np.concatenate([second, more.pairs.max(axis=1)]),
+        np.concatenate([np.ones(len(first)), more.tells]),
+    )
 
 
 def draw_pairs(

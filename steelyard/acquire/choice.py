@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "PairRole", "Strategy", "check_request"]
 
-PairRole = Literal["chosen", "random", "repeat"]
+PairRole = Literal["chosen", "random", "repeat", "second"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,8 @@ class Choice:
         scores: shape (m,), what the strategy thinks each pair is worth; comparable inside one choice only.
         reasons: m sentences, one per pair, for the person who is asked.
         roles: m words. `chosen` by the strategy; `random`, drawn uniformly and fit to estimate accuracy with;
-            `repeat`, asked before and fit to measure agreement with.
+            `repeat`, asked before and fit to measure agreement with; `second`, chosen by the strategy though somebody has
+            answered it: another opinion teaches more than a new pair.
     """
 
     pairs: NDArray[np.int64]

@@ -19,9 +19,8 @@ def doubt(outlook: Outlook, where: Where) -> Floats:
     It takes doubt that answers cannot remove (two images truly alike) for doubt that they can; `pair_bald` tells the
     two apart. It is here because it is what people try first.
     """
-    return np.asarray(
-        entr(outcomes(outlook.mean_m[where], outlook.variance_m[where], outlook.tau)).sum(axis=1)
-    )
+    found = entr(outcomes(outlook.mean_m[where], outlook.variance_m[where], outlook.tau)).sum(axis=1)
+    return np.asarray(found * outlook.tells(where))
 
 
 entropy = greedy_strategy("entropy", doubt, "so it cannot predict your answer")

@@ -83,11 +83,9 @@ class Outlook:
         self.mean_m = candidates.differences(candidates.mean_P)
         self.variance_m = self.quadratic(self.covariance_D_D)
         # Picks move no mean, so at the mean the information stays what it is.
-        self._at_mean_m = (
-            information(self.mean_m, self.variance_m, tau=self.tau, panel=self.panel)
-            if curvature == "mean"
-            else None
-        )
+        self._at_mean_m = None
+        if curvature == "mean":
+            self._at_mean_m = self._information(slice(None))
         if not np.isfinite(self.variance_m).all():
             raise AcquireError("the posterior covariance is not finite; fit the model again")
 
@@ -106,13 +104,22 @@ class Outlook:
         """σ̇ of the candidate pairs at some positions."""
         if self._at_mean_m is not None:
             return np.asarray(self._at_mean_m[where])
-        return information(
+        return self._information(where)
+
+    def _information(self, where: Where) -> Floats:
+        told = information(
             self.mean_m[where],
             self.variance_m[where],
             tau=self.tau,
             curvature=self.curvature,
             panel=self.panel,
         )
+        return told * self.tells(where)
+
+    def tells(self, where: Where) -> Floats | float:
+        """What an answer about candidates tells beside the usual one; 1 where all are new."""
+        each = self.candidates.tells_m
+        return 1.0 if each is None else each[where]
 
     def difference(self, k: int) -> Floats:
         """z of candidate k, shape (D,)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMON_OPTIONS", "choose"]
 
-COMMON_OPTIONS = ("reselect", "noise", "balance", "features", "images", "candidates", "targets")
+COMMON_OPTIONS = ("reselect", "noise", "balance", "features", "images", "candidates", "targets", "heard")
 """Options of a study that a strategy takes if it knows them and that are no mistake if it does not."""
 
 RANDOM_REASON = "This pair was drawn by chance; such pairs tell how often the model is right."
@@ -56,7 +57,7 @@ def choose(
 
     Returns:
         The pairs in shuffled order of role, so that nobody can tell them apart by their place; `roles` says which
-        is which.
+        is which. `second` are pairs that somebody else has answered and that the strategy chose all the same (option `heard`).
 
     Raises:
         AcquireError: unknown strategy or option, or shares outside 0 … 1.
@@ -74,8 +75,7 @@ def choose(
     known = _known_options(run, label, options or {})
 
     repeats = Choice.empty()
-    again = _share_of(n, repeat_share, rng)
-    if again:
+    if again := _share_of(n, repeat_share, rng):
         old = (
             taken.to_array() if repeatable is None else np.asarray(repeatable, dtype=np.int64).reshape(-1, 2)
         )
@@ -92,10 +92,13 @@ def choose(
         blocked = taken.copy()
         blocked.add(drawn.pairs)
     chosen = run(posterior, rest, taken=blocked, rng=rng, **known) if rest else Choice.empty()
+    if known.get("heard") is not None:
+        answered = blocked.contains(chosen.pairs).tolist()
+        chosen = replace(chosen, roles=["second" if one else "chosen" for one in answered])
     if not len(repeats) and not len(drawn):
         return chosen
     mixed = Choice.join([
-        Choice(chosen.pairs, chosen.scores, chosen.reasons, ["chosen"] * len(chosen)),
+        chosen,
         Choice(drawn.pairs, drawn.scores, drawn.reasons, ["random"] * len(drawn)),
         Choice(repeats.pairs, repeats.scores, repeats.reasons, ["repeat"] * len(repeats)),
     ])  # fmt: skip

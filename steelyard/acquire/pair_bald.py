@@ -104,7 +104,7 @@ def gaussian(outlook: Outlook, where: Where) -> Floats:
         part = slice(start, start + _BLOCK)
         differences = mean[part, None] + deviation[part, None] * _NODES
         result[part] = disagreement(differences, _WEIGHTS, outlook.tau)
-    return result
+    return result * outlook.tells(where)
 
 
 def among_draws(outlook: Outlook, where: Where) -> Floats:
@@ -118,7 +118,7 @@ def among_draws(outlook: Outlook, where: Where) -> Floats:
         part = slice(start, start + _BLOCK)
         differences = mean[part, None] + draws[first[part]] - draws[second[part]]
         result[part] = disagreement(differences, weights, outlook.tau)
-    return result
+    return result * outlook.tells(where)
 
 
 def disagreement(differences_m_T: Floats, weights_T: Floats, tau: float = 0.0) -> Floats:

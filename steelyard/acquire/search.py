@@ -13,6 +13,7 @@ from steelyard.acquire.candidates import Candidates, draw_candidates
 from steelyard.acquire.choice import Choice, Strategy, check_request
 from steelyard.acquire.design import design_covariance
 from steelyard.acquire.greedy import Curvature, Outlook, View, Where, pick
+from steelyard.acquire.heard import Heard
 from steelyard.acquire.mixing import COMMON_OPTIONS
 from steelyard.acquire.needs import needs
 from steelyard.acquire.reasons import explain
@@ -37,6 +38,7 @@ class Search:
         curvature: σ̇ at the `mean` difference, or `expected` over the Gaussian difference.
         uncertainty: `design`, what the asked pairs leave open whatever was answered (see `design`), or `posterior`, the
             model's own covariance. Posteriors of draws and of dropout always keep their own.
+        heard: what was said about asked pairs, where somebody else may be asked about them again; a study gives it.
     """
 
     images: int = 0
@@ -47,6 +49,7 @@ class Search:
     reselect: bool = True
     curvature: Curvature = "mean"
     uncertainty: Literal["design", "posterior"] = "design"
+    heard: Heard | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any], n: int, *, strategy: str) -> Search:
@@ -83,7 +86,7 @@ class Search:
             posterior.offset_N,
             posterior.features_N_D,
             posterior.weights_D,
-            design_covariance(posterior, candidates, taken),
+            design_covariance(posterior, candidates, taken, self.heard),
             posterior.kind,
             posterior.tau,
             panel=posterior.panel,
@@ -158,6 +161,7 @@ def search_greedily(
         least=n,
         near=search.near,
         reselect=search.reselect,
+        heard=search.heard,
     )
     if n == 0 or len(candidates) == 0:
         return Choice.empty()

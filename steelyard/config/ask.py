@@ -46,6 +46,8 @@ class AskConfig(Section):
         raters: different people asked about each pair.
         reading: `plain` asks as many people as `raters` says; `two_plus_one` asks two, and where they differ a lead decides
             (page *Adjudicate*); `two_plus_annotator` asks two, where they differ a third, and a lead where all three do.
+        second_opinions: ask somebody else about a pair once more wherever that is expected to teach more than a new pair; `raters`
+            is then the least. It needs two people or more, and a strategy that weighs pairs (docs/acquire.md).
         reselect: may images that were already compared be chosen again (the paper: yes).
         noise: how much chance goes into the choice (Gumbel noise, as in PowerBALD); 0 takes the best.
         lease_seconds: seconds that a handed-out pair waits for its answer before somebody else may get it.
@@ -64,6 +66,7 @@ class AskConfig(Section):
     repeat_share: Share = 0.0
     raters: AtLeastOne = 1
     reading: Literal["plain", "two_plus_one", "two_plus_annotator"] = "plain"
+    second_opinions: bool = False
     reselect: bool = True
     noise: Annotated[float, Field(ge=0), Expect("0 or more")] = 0.0
     lease_seconds: AtLeastOne = 900
@@ -112,6 +115,11 @@ class AskConfig(Section):
         """Why these values cannot stand together; empty where they can."""
         if self.random_share + self.repeat_share > 1:
             return "'ask.random_share' and 'ask.repeat_share' add up to more than 1; lower one of them"
+        if self.reading != "plain" and self.second_opinions:
+            return (
+                f"'ask.reading' is {self.reading!r}, which says itself who is asked again, but 'ask.second_opinions' is true; "
+                'set it to false, or reading = "plain"'
+            )
         if self.reading != "plain" and self.raters != 2:
             return (
                 f"'ask.reading' is {self.reading!r}, which asks two people about each pair, but 'ask.raters' is {self.raters}; "

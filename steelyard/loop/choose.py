@@ -58,12 +58,16 @@ def next_pairs(
     if policy.images - len(out) < 2:
         return Choice.empty()
     posterior, taken = state.posterior, state.taken
+    heard = None if state.opinions is None else state.opinions.heard
     pool: Rows | None = None
     if len(out):
         pool = np.setdiff1d(np.arange(policy.images), out)
         posterior, taken = _among(pool, posterior, taken)
         if "features" in given:
             given["features"] = given["features"][pool]
+        heard = None if heard is None else heard.among(pool)
+    if heard is not None and posterior is not None:
+        given["heard"] = heard
     choice = choose(
         name, posterior, n, taken=taken, rng=chance.choice(state.round, state.since), options=given,
         **policy.shares(state.asked, name),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.arrays import Floats, Pairs
+from steelyard.loop.hearing import Opinions
 from steelyard.pairs import PairSet
 from steelyard.ranker.judges import Said
 from steelyard.ranker.posterior import Posterior
@@ -25,12 +26,14 @@ class State:
         taken: every pair that was ever put up, or that is set apart.
         posterior: what is believed about the scores, None before the first model.
         round: the round that the next pairs belong to; 0 before the first model.
+        opinions: what was said about asked pairs, where somebody else may be asked about them too; None where nobody may.
     """
 
     def __init__(self, images: int) -> None:
         self.taken = PairSet(images)
         self.posterior: Posterior | None = None
         self.round = 0
+        self.opinions: Opinions | None = None
         self._put_up: Counter[int] = Counter()
         self._apart = 0
 

@@ -178,7 +178,7 @@ _HELD = (
 _AVAILABLE = (
     sa.select(pairs.c.id)
     .where(pairs.c.id > sa.bindparam("last", type_=sa.BigInteger), _available)
-    .order_by(pairs.c.id)
+    .order_by(sa.and_(pairs.c.asked_of.is_not(None), pairs.c.asked_of != _who), pairs.c.id)
     .limit(_n)
 )
 _STILL_AVAILABLE = sa.select(pairs.c.id).where(pairs.c.id.in_(_ids), _available).order_by(pairs.c.id)

@@ -87,7 +87,7 @@ _first, _second = images.alias("first_image"), images.alias("second_image")
 _among: sa.BindParameter[int] = sa.bindparam("ids", expanding=True)
 DESCRIBED = (
     sa.select(
-        *(column for column in pairs.c if column.name != "answers"),
+        *(column for column in pairs.c if column.name not in ("answers", "asked_of")),
         _first.c.id.label("first"),
         _second.c.id.label("second"),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from steelyard.store import fields, leases
@@ -36,14 +37,23 @@ class Pairs:
         """Add pairs to ask about; one that is there already (same images, same `repeat`) is not doubled.
 
         Returns:
-            The id of each pair in the given order, also of those that were there; they stay as they were.
+            The id of each pair in the given order, also of those that were there; they stay as they were, but for those that a
+            further opinion is wanted about (`NewPair.asked_of`).
 
         Raises:
             UnknownRecordError: a row is no image of this study.
             StoreError: an image paired with itself, or a field that cannot be stored.
         """
         with self._db.writing() as connection:
-            return put_pairs(self._db, connection, new, self._db.clock(connection, now))
+            ids = put_pairs(self._db, connection, new, self._db.clock(connection, now))
+        if again := {
+            id: pair.asked_of for id, pair in zip(ids, new, strict=True) if pair.asked_of is not None
+        }:
+            # In a transaction of its own, which takes locks of pairs as those of answers do.
+            with self._db.writing() as connection:
+                lock_pairs(connection, list(again))
+                connection.execute(_ONE_MORE, [{"pair": id, "who": who} for id, who in again.items()])
+        return ids
 
     def get(self, id: int) -> StoredPair:
         """One pair.
@@ -93,14 +103,21 @@ class Pairs:
             np.array([word is not None for word in expected], dtype=bool),
         )
 
-    def open_count(self) -> int:
-        """How many pairs still need answers."""
+    def open_rows(self) -> NDArray[np.int64]:
+        """Catalog rows of the pairs that still need answers, shape (n, 2)."""
         with self._db.reading() as connection:
-            return int(
-                connection.execute(
-                    sa.select(sa.func.count()).select_from(pairs).where(pairs.c.open)
-                ).scalar_one()
-            )
+            found = connection.execute(
+                sa.select(pairs.c.first_row, pairs.c.second_row).where(pairs.c.open)
+            ).all()
+        return np.array([tuple(row) for row in found], dtype=np.int64).reshape(-1, 2)
+
+    def open_count(self, *, unanswered: bool = False) -> int:
+        """How many pairs still need answers, or have none at all: what anybody can be asked about."""
+        query = sa.select(sa.func.count()).select_from(pairs).where(pairs.c.open)
+        if unanswered:
+            query = query.where(pairs.c.answers == 0)
+        with self._db.reading() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def lease(
         self, annotator: str, n: int, *, seconds: float, rng: np.random.Generator, now: float | None = None
@@ -247,6 +264,7 @@ def _values(pair: NewPair) -> dict[str, Any]:
         "raters": fields.number(pair.raters, "the number of raters", least=1, most=_SMALL),
         "answers": 0,
         "expected": pair.expected,
+        "asked_of": None,
     }
 
 
@@ -339,6 +357,15 @@ _DIFFER = (
     .correlate(pairs)
     .scalar_subquery()
 )
+# For one person more; not what is up already, what measures accuracy, or what is settled otherwise.
+_ONE_MORE = (
+    sa.update(pairs)
+    .where(
+        pairs.c.id == sa.bindparam("pair", type_=sa.BigInteger), ~pairs.c.open, pairs.c.answers > 0, ~pairs.c.reserved,
+        ~EXCLUDED, ~DECIDED, pairs.c.expected.is_(None),
+    )
+    .values(raters=pairs.c.answers + 1, open=True, asked_of=sa.bindparam("who", type_=sa.Text))
+)  # fmt: skip
 _THIRD = (
     sa.update(pairs)
     .where(pairs.c.id.in_(_among), pairs.c.raters.in_([2, 3]), pairs.c.expected.is_(None))

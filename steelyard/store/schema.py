@@ -42,7 +42,7 @@ __all__ = [
     "trainer",
 ]
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration; a study with another one is migrated (older) or refused (unknown)."""
 
 WITHDRAWN = "withdrawn"
@@ -131,6 +131,7 @@ pairs = sa.Table(
     sa.Column("created", Time, nullable=False),
     sa.Column("expected", sa.Text),  # the known answer of a pair that warms up or checks (known.py)
     sa.Column("retired", Time),
+    sa.Column("asked_of", sa.Text),  # whose further opinion is wanted first
     sa.UniqueConstraint("first_row", "second_row", "repeat"),
     sa.CheckConstraint("first_row < second_row", name="order"),
     sa.CheckConstraint("raters > 0", name="raters"),

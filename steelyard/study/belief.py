@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import StudyError
+from steelyard.loop.hearing import Hearing, Opinions
 from steelyard.loop.learn import teaching
 from steelyard.loop.state import State
 from steelyard.ranker.left_out import forget
@@ -56,6 +57,8 @@ class Belief:
         self._last_seq = 0
         self._observed: set[int] = set()
         self._excluded: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._hearing: Hearing | None = None
+        self._once_more: set[tuple[int, int]] = set()
 
     def refresh(self) -> Belief:
         """Read what is new: images, pairs, a newer model, answers since."""
@@ -82,8 +85,37 @@ class Belief:
             assert self.start is not None
             self._start_from(self.model, self.start)
             started = True
+        self._hear(None if started else answers)
         self._observe(self._since_the_model(self.model) if started else answers)
         return self
+
+    def opinions(self, annotator: str | None = None) -> Opinions | None:
+        """What was said about asked pairs, for choosing what to ask somebody again; None where the study asks nobody again.
+
+        Args:
+            annotator: who is going to be asked; None is whoever is best asked.
+        """
+        posterior = self.state.posterior
+        if self._hearing is None or posterior is None:
+            return None
+        up = [*map(tuple, self._store.pairs.open_rows().tolist()), *self._once_more]
+        return self._hearing.opinions(
+            posterior, up=np.array(up, dtype=np.int64).reshape(-1, 2), annotator=annotator
+        )
+
+    def once_more(self, pair: tuple[int, int]) -> None:
+        """Somebody else is asked about a pair: it is not chosen again before it has a further answer, nor where the store refused."""
+        self._once_more.add((min(pair), max(pair)))
+
+    def _hear(self, new: AnswerArrays | None) -> None:
+        """Keep the answers for `opinions`; None reads all anew."""
+        if not self._study.config.ask.second_opinions:
+            self._hearing = None
+            return
+        if new is None or self._hearing is None:
+            self._hearing, new = Hearing(self.state.taken.size), self._store.answers.lessons()
+        self._hearing.add(new.pairs, new.labels, said_by(new), new.reserved)
+        self._once_more.difference_update(map(tuple, new.pairs.tolist()))
 
     def _since_the_model(self, model: Model) -> AnswerArrays:
         """What has come since the model; what it learnt and teaches no more is taken out of the posterior."""

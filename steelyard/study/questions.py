@@ -66,11 +66,11 @@ class Questions:
             for p, id in zip(new, ids, strict=True)
         ]
 
-    def draft_for_person(self, missing: int, *, strategy: str | None = None) -> list[NewPair]:
+    def draft_for_person(self, missing: int, annotator: str, *, strategy: str | None = None) -> list[NewPair]:
         """Pairs for somebody who wants so many more than are up, and waits for them."""
         state = self._belief.refresh().state
         many = self._study.policy.how_many(missing, asked=state.asked, model=_model(state))
-        return self._new(many, strategy)
+        return self._new(many, strategy, annotator=annotator)
 
     def draft_for_page(self, missing: int) -> list[NewPair] | None:
         """Pairs for people who wait; None where features are missing and the trainer is about to bring better ones."""
@@ -90,20 +90,31 @@ class Questions:
         many = self._study.policy.by_trainer(asked=state.asked, model=_model(state))
         return self._new(many, None, progress)
 
-    def _new(self, n: int, strategy: str | None, progress: Progress | None = None) -> list[NewPair]:
+    def _new(
+        self, n: int, strategy: str | None, progress: Progress | None = None, *, annotator: str | None = None
+    ) -> list[NewPair]:
         study, state, ask = self._study, self._belief.state, self._study.config.ask
         name = strategy or study.policy.strategy(_model(state))
+        state.opinions = self._belief.opinions(annotator)
         choice = self._choice(n, name, progress)
         repeats = self._repeat_numbers(choice.pairs, choice.roles)
         return [
             NewPair(
                 int(i), int(j), state.round, "random" if role == "random" else name, reason, float(score),
                 reserved=role == "random", raters=ask.raters, repeat=repeat,
+                asked_of=self._somebody_else((i, j)) if role == "second" else None,
             )
             for (i, j), role, reason, score, repeat in zip(
                 choice.pairs.tolist(), choice.roles, choice.reasons, choice.scores.tolist(), repeats, strict=True
             )
         ]  # fmt: skip
+
+    def _somebody_else(self, pair: tuple[int, int]) -> str:
+        """Whose further opinion about a pair is worth most."""
+        opinions = self._belief.state.opinions
+        assert opinions is not None
+        self._belief.once_more(pair)
+        return opinions.best_for(pair)
 
     def _choice(self, n: int, strategy: str, progress: Progress | None) -> Choice:
         """Pairs of images that are there."""

@@ -187,7 +187,9 @@ class Study:
         show_wording(self)
         pairs = self.lease(n, annotator)
         if len(pairs) < n:
-            self.questions.put_up(self.questions.draft_for_person(n - len(pairs), strategy=strategy))
+            self.questions.put_up(
+                self.questions.draft_for_person(n - len(pairs), annotator, strategy=strategy)
+            )
             pairs = self.lease(n, annotator)
         return pairs
 

@@ -110,8 +110,10 @@ class Asker:
             for times in (self._seen, self._beyond)
         )
         store = self.study.store
+        # A pair that waits for a second opinion cannot be handed to whoever gave the first.
+        up = store.pairs.open_count(unanswered=self.study.config.ask.second_opinions)
         return self.study.policy.page_wants(
-            people=people, up=store.pairs.open_count(), answered=store.answers.count(), beyond=beyond
+            people=people, up=up, answered=store.answers.count(), beyond=beyond
         )
 
     def top_up(self) -> int:

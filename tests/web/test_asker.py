@@ -38,12 +38,12 @@ def test_pairs_that_come_up_between_two_questions_are_not_elsewhere(
     plain: Callable[..., Any] = getattr(getattr(study.store, facet), name)
     asked = 0
 
-    def meanwhile(*args: Any) -> Any:
+    def meanwhile(*args: Any, **more: Any) -> Any:
         nonlocal asked
         asked += 1
         if asked == when + 1:
             study.propose(30, strategy="random")  # as the thread does
-        return plain(*args)
+        return plain(*args, **more)
 
     monkeypatch.setattr(getattr(study.store, facet), name, meanwhile)
     assert asker.state("kt", handed=0, answered=0) == "choosing"

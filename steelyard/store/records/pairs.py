@@ -34,6 +34,8 @@ class NewPair:
         raters: how many different people are asked.
         repeat: 0 for the first time; 1, 2 … for asking about the same two images again (agreement with oneself).
         expected: the known answer of a pair that warms people up or checks them; such a pair is never open (`known.py`).
+        asked_of: whose further opinion is wanted about a pair that is there and has its answers: it is opened for one person more,
+            and waits for this one while there is anything else to hand out.
     """
 
     first: int
@@ -46,6 +48,7 @@ class NewPair:
     raters: int = 1
     repeat: int = 0
     expected: Expected | None = None
+    asked_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
