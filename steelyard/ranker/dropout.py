@@ -337,6 +337,8 @@ def _bits(
     """Which elements are kept, each with probability 1 − p to the nearest 2⁻¹⁶: four are cut from one random word."""
     count = math.prod(shape)
     generator = torch.Generator(device).manual_seed(state)
+    if device.type not in ("cpu", "cuda"):  # others need not have random words of 64 bits
+        return torch.empty(shape, device=device).bernoulli_(1 - p, generator=generator) > 0
     words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(
         -(1 << 63), None, generator=generator
     )
