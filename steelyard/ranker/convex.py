@@ -168,7 +168,15 @@ class ConvexHead:
         bias = float(at[d]) if len(graded) else 0.0
         mean, variance = problem.without_images(at, covariance, sharing)
         said = problem.heard(mean, variance, sharing.chosen)
-        temper = fit_temper(*said, given[sharing.chosen], tau, ties=ties == "rao_kupper", spread=spread > 0)
+        # τ is that of an ordinary judge: how ready each is to say "equal" must not be counted twice.
+        own = (
+            {}
+            if judging is None
+            else {"tie": judging.tie[sharing.chosen], "lapse": judging.lapse[sharing.chosen]}
+        )
+        temper = fit_temper(
+            *said, given[sharing.chosen], tau, ties=ties == "rao_kupper", spread=spread > 0, **own
+        )
         d, effects = reduction.size, None
         if spread > 0:
             place = np.full(len(features_N_F), -1, dtype=np.int64)

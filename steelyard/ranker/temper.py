@@ -31,6 +31,7 @@ _WORK = 2e9  # multiplications that predicting them may take
 # Beyond it new images would gain (up to 2 points where each image was compared a dozen times) what the compared ones lose.
 _LIMIT = 2.0
 _PIECE = 1 << 22  # numbers held at a time
+_GUESS = np.array([0.5, 0.0, 0.5])
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,13 @@ class Temper:
     tau: float
     spread: float | None = None
 
-    def outcomes(self, mean: ArrayLike, variance: ArrayLike) -> Floats:
-        """P(first), P(tie), P(second), shape (n, 3)."""
+    def outcomes(self, mean: ArrayLike, variance: ArrayLike, tie: ArrayLike = 1.0) -> Floats:
+        """P(first), P(tie), P(second), shape (n, 3); `tie` times as wide for people who call more, or less, equal."""
         return outcomes(
             self.scale * np.asarray(mean, dtype=np.float64),
             (self.scale if self.spread is None else self.spread) ** 2
             * np.asarray(variance, dtype=np.float64),
-            self.tau,
+            np.asarray(tie, dtype=np.float64) * self.tau,
         )
 
 
@@ -174,7 +175,15 @@ def _alike(pairs: Pairs, rows: Floats) -> float:
 
 
 def fit_temper(
-    mean: Floats, variance: Floats, answers: Floats, tau: float, *, ties: bool, spread: bool = False
+    mean: Floats,
+    variance: Floats,
+    answers: Floats,
+    tau: float,
+    *,
+    ties: bool,
+    spread: bool = False,
+    tie: ArrayLike = 1.0,
+    lapse: ArrayLike = 0.0,
 ) -> Temper:
     """The scale, and with ties as outcomes their half-width, that make given answers most likely.
 
@@ -188,11 +197,14 @@ def fit_temper(
         ties: whether a tie is an outcome of its own.
         spread: whether deviations have a factor of their own, as those of a network need: dropout's are in no proportion to
             its errors.
+        tie: how many times as wide a difference whoever answered calls equal, shape (m,).
+        lapse: how often they answer without looking, shape (m,).
     """
     if not len(answers):
         return Temper(1.0, tau)
     from scipy.optimize import minimize
 
+    slips = np.asarray(lapse, dtype=np.float64)[..., None]
     won, tied = (answers, 0.0 * answers) if not ties else (1.0 * (answers == 1.0), 1.0 * (answers == 0.5))
 
     def temper(at: Floats) -> Temper:
@@ -201,7 +213,8 @@ def fit_temper(
 
     def loss(at: Floats) -> float:
         here = temper(at)
-        p = np.log(np.maximum(here.outcomes(mean, variance), 1e-12))
+        seen = here.outcomes(mean, variance, tie)
+        p = np.log(np.maximum(seen + slips * (_GUESS - seen), 1e-12))
         likely = won @ p[:, 0] + tied @ p[:, 1] + (1.0 - won - tied) @ p[:, 2]
         prior = at[0] ** 2 / 2 + (at[-1] ** 2 / 2 if spread else 0.0)
         return float(prior - likely - (tau_prior(here.tau)[0] if ties else 0.0))

@@ -133,6 +133,24 @@ def test_planted_judges_are_found_again() -> None:
     assert 2.0 < found[5].tie / found[0].tie < 7.0
 
 
+def test_tie_probabilities_are_right_for_those_who_tie_much_and_for_those_who_never_do() -> None:
+    """Stated for each judge about pairs that nobody was asked about, beside how often they would say so."""
+    ready = [Judge(), Judge(), Judge(tie=4.0), Judge(tie=4.0), Judge(tie=0.05)]
+    rows, truth, pairs, answers, said = study(1, ready, 5 * 150, tau=0.4)
+    ranker = fitted(rows, pairs, answers, said)
+    temper, panel = ranker.head.temper, ranker.panel
+    assert temper is not None
+    assert panel is not None
+    i, j = np.triu_indices(len(truth), 1)
+    mean, variance = ranker.posterior(rows).difference(np.stack([i, j], axis=1))
+    for k, judge in enumerate(ready):
+        given = judge.outcomes(truth[i] - truth[j], 0.0, 0.4)[:, 1]
+        scaled = temper.scale * mean, temper.scale**2 * variance
+        stated = panel[f"j{k}"].outcomes(*scaled, temper.tau)[:, 1]
+        assert stated.mean() == pytest.approx(given.mean(), abs=0.05)
+        assert np.abs(stated - given).mean() < 0.07
+
+
 def test_who_guesses_is_flagged_within_fifty_answers_and_nobody_else_is() -> None:
     caught, wrongly = [], []
     for seed in range(6):

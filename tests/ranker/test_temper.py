@@ -114,6 +114,22 @@ def test_a_temper_is_found_again(rng: np.random.Generator) -> None:
     assert fit_temper(np.empty(0), np.empty(0), np.empty(0), 0.4, ties=True) == Temper(1.0, 0.4)
 
 
+def test_the_half_width_is_an_ordinary_judges_whoever_answered(rng: np.random.Generator) -> None:
+    """Some call more equal and some slip: what is known of them is not counted a second time."""
+    n = 20_000
+    mean, variance = rng.normal(0, 2.0, n), rng.uniform(0.1, 1.0, n)
+    truth = mean + np.sqrt(variance) * rng.standard_normal(n)
+    tie, lapse = rng.choice([0.2, 1.0, 2.5], n), np.where(rng.random(n) < 0.5, 0.3, 0.0)
+    answers = np.empty(n)
+    for width in (0.2, 1.0, 2.5):
+        answers[tie == width] = told(rng, truth[tie == width], 0.7 * width)
+    slips = rng.random(n) < lapse
+    answers[slips] = rng.integers(2, size=int(slips.sum()))
+    found = fit_temper(mean, variance, answers, 0.3, ties=True, tie=tie, lapse=lapse)
+    assert found.tau == pytest.approx(0.7, rel=0.05)
+    assert found.scale == pytest.approx(1.0, rel=0.05)
+
+
 def test_probabilities_of_new_images_come_true() -> None:
     """Many features and few answers: Laplace's mode lies too close to 0, and its probabilities too close to ½."""
     errors: dict[bool, float] = {}
