@@ -3,7 +3,7 @@
     python benchmarks/by_round.py RUN [--pairs ubs-random coreset-random ubs-coreset] [--first 25] [--last 50]
 
 `steelyard report` compares the last rounds. Where training is noisier than five per cent more pairs, the mean over
-rounds says more; intervals are paired bootstraps over cells (fold × seed), as in the report.
+rounds says more; intervals are over splits, as in the report.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from steelyard.evaluate.significance import bootstrap_difference
+from steelyard.evaluate.significance import over_splits
 
 
 def difference(cells: pd.DataFrame, first: str, second: str) -> str:
     """Mean difference in points and its 95% interval; one row a cell, one column a method."""
     both = cells[[first, second]].dropna()
-    found = bootstrap_difference(both[first] * 100, both[second] * 100, rng=np.random.default_rng(0))
+    folds = cells.index.get_level_values("fold").nunique()
+    found = over_splits(both[first] * 100, both[second] * 100, test_to_train=1.0 / (folds - 2))
     return f"{found.difference:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
 
 

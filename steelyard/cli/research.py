@@ -115,6 +115,9 @@ def experiment(
             help="Test pairs: at least this many overall, at most this many of each two neighbouring grades."
         ),
     ] = 1000,
+    deals: Annotated[
+        str, typer.Option(help="'each' seed deals the images into folds anew, or 'one' deal for all.")
+    ] = "each",
     near_duplicates: Annotated[bool, typer.Option(help="Keep near-duplicate images in one set.")] = True,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     jobs: Annotated[int, typer.Option(help="Cells at a time; 0 means one per core.")] = 0,
@@ -125,6 +128,7 @@ def experiment(
 ) -> None:
     """Compare methods under the paper's protocol: methods × folds × seeds × rounds."""
     from steelyard.experiment import ExperimentConfig, run_experiment
+    from steelyard.experiment.folder import RunFolder
 
     config = ExperimentConfig.from_dict(
         {
@@ -140,6 +144,7 @@ def experiment(
             "ranker": dict(_setting(text) for text in ranker or []),
             "r": r, "s": s, "rounds": rounds, "draws": draws, "start": start, "annotator": annotator,
             "reselect": reselect, "classify": classify, "test_pairs": test_pairs, "near_duplicates": near_duplicates,
+            "deals": deals or RunFolder(out_folder).deals(),
             "engine": engine, "jobs": jobs,
         },
         source="experiment",

@@ -97,7 +97,7 @@ def run_cell(
     Raises:
         ExperimentError: the split leaks, or a pair outside the pool was asked.
     """
-    split = data.splits(config)[cell.fold]
+    split = data.splits(config, cell.seed)[cell.fold]
     check_split(split, data.groups, data.same)
     method = parse_method(cell.method, config)
     test = draw_test_pairs(

@@ -68,6 +68,7 @@ class ExperimentConfig(Section):
         test_pairs: at least this many overall test pairs, at most this many of each neighbour.
         near_duplicates: keep near-duplicate images in one set.
         split_seed: how the folds are dealt.
+        deals: `each` seed deals the images into folds anew, so that intervals know how much the deal matters; `one` deal for all seeds.
         engine: where cells run.
         jobs: cells at a time; 0 takes one per core.
     """
@@ -95,6 +96,7 @@ class ExperimentConfig(Section):
     test_pairs: AtLeastOne = 1000
     near_duplicates: bool = True
     split_seed: ZeroOrMore = 0
+    deals: Literal["each", "one"] = "each"
     engine: Literal["local", "ray"] = "local"
     jobs: ZeroOrMore = 0
 
@@ -181,10 +183,11 @@ class ExperimentConfig(Section):
 
 
 def fixed_of_old(fixed: dict[str, Any]) -> dict[str, Any]:
-    """What an older run fixed, in the words of today: it was made before there was a choice of recipes, or of masks."""
+    """What an older run fixed, in the words of today: it was made before there was a choice of recipes, of masks, or of deals."""
     changed = {key: value for key, value in fixed["ranker"].items() if key in _SAID_APART}
     rest = {key: value for key, value in fixed["ranker"].items() if key not in _SAID_APART}
-    return {"recipe": 1, "units": "channel", "mask_colours": True, **changed, **fixed, "ranker": rest}
+    old = {"recipe": 1, "units": "channel", "mask_colours": True, "deals": "one"}
+    return {**old, **changed, **fixed, "ranker": rest}
 
 
 @dataclass(frozen=True)

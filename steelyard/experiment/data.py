@@ -44,14 +44,14 @@ class ExperimentData:
     def __len__(self) -> int:
         return len(self.grades)
 
-    def splits(self, config: ExperimentConfig) -> list[Split]:
-        """The folds of an experiment."""
+    def splits(self, config: ExperimentConfig, seed: int = 0) -> list[Split]:
+        """The folds of a seed of an experiment."""
         return folds(
             self.groups,
             self.grades,
             n=len(self),
             k=config.folds,
-            seed=config.split_seed,
+            seed=config.split_seed + (seed if config.deals == "each" else 0),
             same=self.same,
             same_by="identical rows" if config.features else "perceptual hash",
         )

@@ -114,6 +114,12 @@ class RunFolder:
         self.write_json("experiment.json", old)
         return old
 
+    def deals(self) -> str:
+        """How the images were dealt into folds; `each` where there is no run yet."""
+        if not (self.path / "experiment.json").exists():
+            return "each"
+        return str(fixed_of_old(self.describe()["fixed"])["deals"])
+
     def _sweep(self) -> None:
         """Remove what killed processes of this machine left half-written; others may be at work on a shared folder."""
         for path in self.cells.glob(f".*.{_HOST}.*"):

@@ -160,7 +160,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 def _write_images(
     folder: RunFolder, data: ExperimentData, splits: Sequence[Any], ranker: RankerConfig
 ) -> None:
-    """What the report needs of the images: names, grades, which fold tests them, and a few numbers to draw them by."""
+    """What the report needs of the images: names, grades, which fold of the first seed tests them, and a few numbers to draw them by."""
     import pandas as pd
 
     if (folder.path / "embedding.npy").exists():

@@ -1,6 +1,7 @@
 """Numbers of a report, computed from the tables of a run. Nothing is trained here.
 
-`last` means a method's last round throughout. Means and deviations are over cells (fold × seed).
+`last` means a method's last round throughout. Means and deviations are over cells (fold × seed); intervals know that cells are not
+independent, because every seed deals the same images into folds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from steelyard.evaluate.calibration import (
     proportions,
     uncertainty_auroc,
 )
-from steelyard.evaluate.significance import Interval, against, bootstrap_difference
+from steelyard.evaluate.significance import Interval, against, crossing, over_splits
 from steelyard.experiment.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -39,13 +40,17 @@ class Efficiency:
 
     Attributes:
         method: whose.
-        reached: share of labels at which the mean overall accuracy first reaches that of `all`; NaN if it never does.
+        reached: share of labels at which the mean overall accuracy reaches that of `all`; NaN if it never does.
+        low: lower end of its 95% interval.
+        high: upper end; NaN if it is beyond the last round.
         ratio: share of labels of its last round.
         difference: overall accuracy of the last round less that of `all`, with its interval.
     """
 
     method: str
     reached: float
+    low: float
+    high: float
     ratio: float
     difference: Interval
 
@@ -127,30 +132,32 @@ class Analysis:
         return mean_and_deviation(self.last, self.methods, columns)
 
     def significance(self) -> dict[str, dict[str, tuple[float, bool]]]:
-        """For each column, McNemar of `proposed` against each method on the pooled test pairs: Holm-corrected p, different.
+        """For each column, McNemar of `proposed` against each method, deal by deal: Holm-corrected p, different.
 
         A pair that was drawn several times for `overall` counts once. Methods with fewer cells than the proposed one are compared
         on the cells that both have – all methods must share them, otherwise they are left out.
         """
         found: dict[str, dict[str, tuple[float, bool]]] = {}
         for column in ["overall", *self.neighbors, "neighboring"]:
-            outcomes = self._outcomes(column)
-            if self.proposed not in outcomes:
-                continue
-            tests = against(self.proposed, outcomes)
-            found[column] = {name: (p, different) for name, (_, p, different) in tests.items()}
+            outcomes, deals = self._outcomes(column)
+            if self.proposed in outcomes:
+                found[column] = against(self.proposed, outcomes, deals=deals)
         return found
 
-    def _outcomes(self, column: str) -> dict[str, NDArray[np.float64]]:
+    def _outcomes(self, column: str) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
+        """Of each method, and the seed of each outcome: folds of one seed test different images."""
         table = self.last_outcomes
         kinds = self.neighbors if column == "neighboring" else [column]
         table = table[table["kind"].isin(kinds)]
         keys = [*CELL, "kind", "first", "second"]
         wide = table.pivot_table(index=keys, columns="method", values="correct", aggfunc="first").dropna()
-        return {str(name): wide[name].to_numpy(dtype=np.float64) for name in self.methods if name in wide}
+        deals = wide.index.get_level_values("seed").to_numpy(dtype=np.int64)
+        return {
+            str(name): wide[name].to_numpy(dtype=np.float64) for name in self.methods if name in wide
+        }, deals
 
     def paired(self, first: str, second: str, column: str = "overall") -> Interval:
-        """First − second in the last round, paired by cell, with a bootstrap interval over cells.
+        """First − second in the last round, paired by cell, with an interval over splits (`over_splits`).
 
         Raises:
             ExperimentError: the two methods share no cell.
@@ -158,8 +165,12 @@ class Analysis:
         a = self.last[self.last["method"] == first].set_index(CELL)[column]
         b = self.last[self.last["method"] == second].set_index(CELL)[column]
         both = a.to_frame("a").join(b.to_frame("b"), how="inner").dropna()
-        rng = np.random.default_rng(self.rng_seed)
-        return bootstrap_difference(both["a"].to_numpy(), both["b"].to_numpy(), rng=rng)
+        return over_splits(both["a"].to_numpy(), both["b"].to_numpy(), test_to_train=self.test_to_train)
+
+    @property
+    def test_to_train(self) -> float:
+        """Images of a test part for each of the training part: one fold tests, one validates, the rest are learnt from."""
+        return 1.0 / (int(self.about["config"]["folds"]) - 2)
 
     def curves(self, column: str = "overall") -> pd.DataFrame:
         """Mean, standard error and number of cells by method and round, with the mean label ratio."""
@@ -171,7 +182,7 @@ class Analysis:
             deviation=(column, "std"),
             cells=(column, "count"),
         )
-        table["error"] = table["deviation"] / np.sqrt(table["cells"])
+        table["error"] = table["deviation"] * np.sqrt(1.0 / table["cells"] + self.test_to_train)
         flat: pd.DataFrame = table.reset_index()
         return flat
 
@@ -179,19 +190,40 @@ class Analysis:
         """For each method with rounds, how few labels reach the accuracy of `all`; empty without `all`."""
         if "all" not in self.methods:
             return []
-        curves = self.curves()
-        goal = float(curves.loc[curves["method"] == "all", "mean"].iloc[0])
         found = []
-        for method in self.methods:
-            if method in SINGLE:
-                continue
-            own = curves[curves["method"] == method]
-            there = own[own["mean"] >= goal]
-            reached = float(there["ratio"].iloc[0]) if len(there) else float("nan")
+        for method in self.with_rounds:
+            gap, ratio = self._gap_to_all(method)
+            draws = self._of_resampled_cells(gap, ratio)
+            low, high = np.quantile(np.nan_to_num(draws, nan=np.inf), [0.025, 0.975], method="inverted_cdf")
             found.append(
-                Efficiency(method, reached, float(own["ratio"].iloc[-1]), self.paired(method, "all"))
-            )
+                Efficiency(
+                    method, crossing(ratio, gap.mean(axis=0)), float(low) if np.isfinite(low) else float("nan"),
+                    float(high) if np.isfinite(high) else float("nan"), float(ratio[-1]), self.paired(method, "all"),
+                )
+            )  # fmt: skip
         return found
+
+    def _gap_to_all(self, method: str) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+        """Overall accuracy less that of `all` in the same cell, a row for each cell and a column for each round; and the labels."""
+        own = self.results[self.results["method"] == method]
+        table = own.pivot_table(index=CELL, columns="round", values="overall")
+        goal = self.results[self.results["method"] == "all"].set_index(CELL)["overall"]
+        gap: pd.DataFrame = table.sub(goal, axis=0).dropna()
+        ratio = own.groupby("round")["label_ratio"].mean().to_numpy(dtype=np.float64)
+        return gap, ratio
+
+    def _of_resampled_cells(self, gap: pd.DataFrame, ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Labels needed, in a thousand draws of the mean curve with the spread that `over_splits` gives it.
+
+        Rounds of a cell go together: what is drawn are weights of whole cells.
+        """
+        rng, cells = np.random.default_rng(self.rng_seed), len(gap)
+        values, wide = gap.to_numpy(dtype=np.float64), np.sqrt(1.0 + cells * self.test_to_train)
+        means = values.mean(axis=0)
+        drawn = rng.integers(cells, size=(1000, cells))
+        return np.array(
+            [crossing(ratio, means + wide * (values[some].mean(axis=0) - means)) for some in drawn]
+        )
 
     def correlations(self) -> dict[str, tuple[float, float]]:
         """Kendall's τ-b and Spearman's ρ of test scores and grades, mean over cells."""

@@ -37,7 +37,7 @@ def accuracy_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure:
     return render(
         "accuracy_labels",
         "Accuracy against labelling ratio",
-        f"Mean over {analysis.cells} cells (fold × seed); bands: ± one standard error. Dotted: baseline with all data. Crosses: "
+        f"Mean over {analysis.cells} cells (fold × seed); bands: ± one standard error, corrected for cells that share images. Dotted: baseline with all data. Crosses: "
         "baseline, as many labels asked at once, trained anew for each ratio.",
         formats,
         (7.2, 3.3),

@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard.evaluate.cost import GRADE_SECONDS, PAIR_SECONDS, cost
 from steelyard.evaluate.significance import Interval
-from steelyard.report.analysis import Analysis, mean_and_deviation
+from steelyard.report.analysis import Analysis, Efficiency, mean_and_deviation
 from steelyard.report.latex import latex_table
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "difference_table",
     "efficiency_table",
     "method_name",
+    "needed_text",
 ]
 
 _NAMES = {
@@ -123,7 +124,7 @@ def accuracy_table(analysis: Analysis) -> Table:
     heads = [" – ".join(analysis.about["neighbors"][n]) for n in analysis.neighbors]
     note = (
         f"Mean ± standard deviation over {folds} folds × {_count(seeds, 'seed')}. * differs from {method_name(analysis.proposed)} "
-        "(McNemar's test on the pooled test pairs, Holm-corrected, p < 0.05). † highest in its column. "
+        f"(McNemar's test{_by_deal(seeds)}, Holm-corrected, p < 0.05). † highest in its column. "
         "Labels: comparisons as a share of training images"
         + (" (conventional: grades)." if "conventional" in analysis.methods else ".")
     )
@@ -140,7 +141,7 @@ def accuracy_table(analysis: Analysis) -> Table:
 
 
 def difference_table(analysis: Analysis, reference: str) -> Table:
-    """Paired differences from one method in the last round, with bootstrap intervals."""
+    """Paired differences from one method in the last round, with intervals over splits."""
     rows = []
     for method in analysis.methods:
         if method == reference:
@@ -157,7 +158,8 @@ def difference_table(analysis: Analysis, reference: str) -> Table:
         f"Difference from {method_name(reference)}, in points",
         ["method", "overall", "neighboring"],
         rows,
-        f"Mean difference and its 95 % interval: paired bootstrap over {analysis.cells} cells (fold × seed).",
+        f"Mean difference and its 95 % interval over splits: {_splits(analysis)}, paired, with Nadeau and Bengio's correction for cells that "
+        "share images.",
     )
 
 
@@ -167,6 +169,7 @@ def efficiency_table(analysis: Analysis) -> Table:
         [
             method_name(e.method),
             "not reached" if np.isnan(e.reached) else f"{100 * e.reached:.0f} %",
+            needed_text(e),
             f"{100 * e.ratio:.0f} %",
             interval_text(e.difference),
         ]
@@ -175,10 +178,10 @@ def efficiency_table(analysis: Analysis) -> Table:
     return Table(
         "efficiency",
         "Labels needed for the accuracy of all data",
-        ["method", "reached with", "last round", "difference there, points"],
+        ["method", "reached with", "95 % interval", "last round", "difference there, points"],
         rows,
-        "Reached: first round whose mean overall accuracy is at least that of the baseline with all data. "
-        "Difference: last round less all data, mean and 95 % interval (paired bootstrap over cells).",
+        "Reached: where the mean overall accuracy, made to rise with the labels, crosses that of the baseline with all data in the same cells. "
+        "Intervals are over splits, with the correction for cells that share images; difference: last round less all data.",
     )
 
 
@@ -261,9 +264,30 @@ def calibration_table(analysis: Analysis) -> Table:
 
 
 def interval_text(interval: Interval) -> str:
-    """In percentage points: `+2.1 [+0.4, +3.8]`."""
+    """In percentage points: `+2.1 [+0.4, +3.8]`; of a single cell without an interval."""
+    if not np.isfinite(interval.low):
+        return f"{100 * interval.difference:+.1f}".replace("-", "−")
     text = f"{100 * interval.difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
     return text.replace("-", "−")
+
+
+def _splits(analysis: Analysis) -> str:
+    """How many, in words: `5 folds in each of 3 deals`."""
+    folds, seeds = analysis.last["fold"].nunique(), analysis.last["seed"].nunique()
+    if analysis.about["config"].get("deals", "one") == "each" and seeds > 1:
+        return f"{_count(folds, 'fold')} in each of {seeds} deals"
+    return f"{_count(folds, 'fold')} of one deal, {_count(seeds, 'seed')} each"
+
+
+def _by_deal(seeds: int) -> str:
+    return "" if seeds == 1 else " for each seed, twice the median of its p-values"
+
+
+def needed_text(e: Efficiency) -> str:
+    """An interval of labels: `38 – 47 %`, `38 % – more`."""
+    if np.isnan(e.low):
+        return "more than was asked"
+    return f"{100 * e.low:.0f} % – more" if np.isnan(e.high) else f"{100 * e.low:.0f} – {100 * e.high:.0f} %"
 
 
 def _count(number: int, noun: str) -> str:

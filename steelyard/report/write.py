@@ -26,6 +26,7 @@ from steelyard.report.tables import (
     efficiency_table,
     interval_text,
     method_name,
+    needed_text,
 )
 
 __all__ = ["write_report"]
@@ -181,7 +182,8 @@ def _findings(analysis: Analysis) -> list[str]:
     for e in analysis.efficiency():
         if not np.isnan(e.reached):
             found.append(
-                f"{method_name(e.method)} reaches the mean accuracy of all data with {100 * e.reached:.0f} % of the labels."
+                f"{method_name(e.method)} reaches the mean accuracy of all data with {100 * e.reached:.0f} % of the labels (95 % interval "
+                f"{needed_text(e)})."
             )
     missed = [method_name(e.method, short=True) for e in analysis.efficiency() if np.isnan(e.reached)]
     if missed:
@@ -194,6 +196,7 @@ def _findings(analysis: Analysis) -> list[str]:
 def _reproduction(analysis: Analysis, beside: Path) -> Section:
     about = analysis.about
     data = about["data"]
+    deals = " + that of the cell" if about["config"].get("deals", "one") == "each" else ""
     grades = ", ".join(
         f"{name}: {count}" for name, count in zip(about["grades"], data["per_grade"], strict=True)
     )
@@ -206,7 +209,7 @@ def _reproduction(analysis: Analysis, beside: Path) -> Section:
             ("split", about["split"]),
             (
                 "seeds",
-                f"0 … {int(analysis.results['seed'].max())}; folds dealt with seed {about['config']['split_seed']}",
+                f"0 … {int(analysis.results['seed'].max())}; folds dealt with seed {about['config']['split_seed']}{deals}",
             ),
             ("versions", ", ".join(f"{name} {version}" for name, version in about["versions"].items())),
             ("platform", about["platform"]),
@@ -219,8 +222,8 @@ def _reproduction(analysis: Analysis, beside: Path) -> Section:
             "Overall accuracy: test images drawn so that each grade is equally frequent, paired as in step 1, pairs of equal grade left out; "
             "draws are repeated until there are enough pairs. Neighboring: all pairs of adjacent grades, or a sample of them. Test pairs, "
             "first pairs, validation pairs and first weights are the same for all methods of a fold and seed. Equal scores count one half.",
-            "McNemar's test treats pooled test pairs as independent, which they are not quite – they share images – so its stars are "
-            "generous; the intervals, which resample whole folds and seeds, are not.",
+            "McNemar's test treats the test pairs of a seed as independent, which they are not quite – they share images – so its stars are "
+            "generous; the intervals over splits, which know that folds and deals share images, are not.",
         ],
         code=about["commands"],
         details=[("All settings", json.dumps(about["config"], indent=2, ensure_ascii=False))],

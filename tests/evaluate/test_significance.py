@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, t
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from steelyard.errors import ExperimentError
-from steelyard.evaluate.significance import against, bootstrap_difference, holm, mcnemar
+from steelyard.evaluate.significance import against, crossing, holm, mcnemar, of_several_deals, over_splits
 
 
 def outcomes(both: int, only_first: int, only_second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
@@ -67,33 +67,77 @@ def test_against_corrects_over_all_comparisons() -> None:
     a, b = outcomes(50, 10, 2, 7)
     results = against("ubs", {"ubs": a, "random": b, "same": a})
     assert set(results) == {"random", "same"}
-    test, p, different = results["random"]
-    assert p == pytest.approx(2 * test.p_value)
+    p, different = results["random"]
+    assert p == pytest.approx(2 * mcnemar(a, b).p_value)
     assert not different
     with pytest.raises(ExperimentError, match="no outcomes of 'epig'"):
         against("epig", {"ubs": a})
 
 
-def test_bootstrap_covers_the_difference_and_is_paired() -> None:
+def test_each_deal_is_tested_by_itself() -> None:
+    """The same pairs dealt five times are no more evidence than once: pooled, they would be."""
+    a, b = outcomes(50, 14, 4, 7)
+    once = mcnemar(a, b).p_value
+    deals = np.repeat(np.arange(5), len(a))
+    five = against("ubs", {"ubs": np.tile(a, 5), "random": np.tile(b, 5)}, deals=deals)["random"][0]
+    assert five == pytest.approx(2 * once)
+    assert mcnemar(np.tile(a, 5), np.tile(b, 5)).p_value < once / 100
+    assert of_several_deals([0.03]) == 0.03
+    assert of_several_deals([]) == 1.0
+    assert of_several_deals([0.9, 0.8, 0.7]) == 1.0
+
+
+def test_twice_the_median_is_rare_where_nothing_differs_however_deals_depend() -> None:
+    rng = np.random.default_rng(2)
+    for alike in (0.0, 0.5, 0.95):
+        common = rng.standard_normal((4000, 1))
+        z = np.sqrt(alike) * common + np.sqrt(1 - alike) * rng.standard_normal((4000, 5))
+        p = chi2.sf(z**2, 1)
+        assert np.mean([of_several_deals(row) <= 0.05 for row in p]) <= 0.055
+
+
+def test_the_interval_is_nadeau_and_bengios_by_hand_and_paired() -> None:
     rng = np.random.default_rng(0)
     cell = rng.normal(0.8, 0.1, 25)  # folds differ by far more than methods do
-    result = bootstrap_difference(cell + 0.02 + rng.normal(0, 0.005, 25), cell, rng=rng)
+    change = 0.02 + rng.normal(0, 0.005, 25)
+    result = over_splits(cell + change, cell, test_to_train=1 / 3)
+    half = t.ppf(0.975, 24) * np.sqrt((1 / 25 + 1 / 3) * np.var(change, ddof=1))
+    assert (result.low, result.high) == pytest.approx((change.mean() - half, change.mean() + half))
     assert result.cells == 25
-    assert 0.015 < result.low < result.difference < result.high < 0.025
+    alone = over_splits([0.5], [0.4], test_to_train=1 / 3)
+    assert (alone.difference, alone.low, alone.high) == (pytest.approx(0.1), -np.inf, np.inf)
 
 
-def test_bootstrap_interval_has_its_nominal_coverage() -> None:
+def test_the_interval_covers_what_cells_as_if_independent_do_not() -> None:
+    """Five deals of the same images into five folds: what differs between methods on an image is tested in every deal again."""
     rng = np.random.default_rng(1)
-    hits = 0
+    hits = naive = 0
     for _ in range(300):
-        change = rng.normal(0.01, 0.03, 25)
-        interval = bootstrap_difference(change, np.zeros(25), rng=rng, draws=500)
-        hits += interval.low <= 0.01 <= interval.high
-    assert 0.88 < hits / 300 < 0.98
+        on_image, taught_by = rng.normal(0.01, 0.3, 150), rng.normal(0, 0.3, 150)
+        cells = []
+        for _ in range(5):
+            parts = np.array_split(rng.permutation(150), 5)
+            for fold in range(5):
+                train = np.concatenate([parts[(fold + k) % 5] for k in (2, 3, 4)])
+                cells.append(on_image[parts[fold]].mean() + taught_by[train].mean())
+        found = over_splits(cells, np.zeros(25), test_to_train=1 / 3)
+        hits += found.low <= 0.01 <= found.high
+        half = 1.96 * np.std(cells, ddof=1) / 5
+        naive += abs(np.mean(cells) - 0.01) <= half
+    assert hits / 300 >= 0.93
+    assert naive / 300 < 0.75
+
+
+def test_a_curve_crosses_where_it_does_and_not_by_one_lucky_round() -> None:
+    share = np.array([0.2, 0.3, 0.4, 0.5])
+    assert crossing(share, [-0.3, -0.1, 0.1, 0.2]) == pytest.approx(0.35)
+    assert crossing(share, [0.1, 0.2, 0.2, 0.3]) == 0.2
+    assert np.isnan(crossing(share, [-0.3, -0.2, -0.1, -0.05]))
+    assert crossing(share, [-0.30, 0.02, -0.10, 0.3]) > 0.4, "the second round was lucky"
 
 
 def test_unpaired_input_is_refused() -> None:
     with pytest.raises(ExperimentError, match="same pairs"):
         mcnemar([1, 0], [1])
     with pytest.raises(ExperimentError, match="same cells"):
-        bootstrap_difference([0.5], [0.5, 0.6], rng=np.random.default_rng(0))
+        over_splits([0.5], [0.5, 0.6], test_to_train=0.3)

@@ -11,6 +11,7 @@ import pytest
 
 from steelyard.errors import ExperimentError
 from steelyard.experiment.cell import Cell, check_leaks, run_cell
+from steelyard.experiment.config import fixed_of_old
 from steelyard.experiment.folder import RunFolder
 from tests.experiment.small import data_of, small
 
@@ -26,7 +27,9 @@ def trace(matrix: dict[str, str], tmp_path: Path, method: str, *, disturb: bool)
         inputs[split.validation] *= -3
         grades[split.test] = np.random.default_rng(8).permutation(grades[split.test])
         data = replace(data, inputs=inputs)
-        object.__setattr__(data, "splits", lambda _config: data_of(matrix, tmp_path, config).splits(config))
+        object.__setattr__(
+            data, "splits", lambda _config, seed: data_of(matrix, tmp_path, config).splits(config, seed)
+        )
     result = run_cell(Cell(method, 0, 0), data, config)
     pool = len(split.train)
     return (
@@ -70,6 +73,21 @@ def test_no_test_image_is_ever_asked_about(
         tested = np.unique(outcomes.loc[outcomes["fold"] == fold, ["first", "second"]])
         assert np.isin(tested, split.test).all()
         assert not set(data.groups[rows]) & set(data.groups[tested])
+
+
+def test_every_seed_deals_anew_and_an_older_run_keeps_its_one_deal(
+    matrix: dict[str, str], tmp_path: Path
+) -> None:
+    each, one = small(matrix), small(matrix, deals="one")
+    data = data_of(matrix, tmp_path, each)
+    first, second = (data.splits(each, seed) for seed in (0, 1))
+    assert any(not np.array_equal(a.test, b.test) for a, b in zip(first, second, strict=True))
+    assert np.array_equal(np.sort(np.concatenate([split.test for split in second])), np.arange(len(data)))
+    for a, b, c in zip(first, data.splits(one, 0), data.splits(one, 1), strict=True):
+        assert np.array_equal(a.test, b.test)
+        assert np.array_equal(b.test, c.test)
+    assert fixed_of_old({"ranker": {}})["deals"] == "one"
+    assert each.fixed()["deals"] == "each"
 
 
 def test_a_planted_test_image_in_a_pair_is_refused(matrix: dict[str, str], tmp_path: Path) -> None:

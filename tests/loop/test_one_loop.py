@@ -45,7 +45,7 @@ def experiment(
         **files, methods=("epig",), start=start, r=10.0, s=5.0, rounds=ROUNDS, classify=False, test_pairs=100
     )
     data = load_data(config, tmp_path)
-    return config, data, data.splits(config)[0]
+    return config, data, data.splits(config, SEED)[0]
 
 
 def cell_of(files: dict[str, str], tmp_path: Path, method: str, start: str) -> tuple[list[Any], list[Any]]:

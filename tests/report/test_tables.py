@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import ExperimentError
-from steelyard.evaluate.significance import Interval, holm, mcnemar
+from steelyard.evaluate.significance import Interval, holm, mcnemar, of_several_deals
 from steelyard.experiment.folder import RunFolder
-from steelyard.report.analysis import Analysis
+from steelyard.report.analysis import Analysis, Efficiency
 from steelyard.report.latex import latex_table, latex_text
 from steelyard.report.tables import (
     accuracy_table,
@@ -23,6 +23,7 @@ from steelyard.report.tables import (
     efficiency_table,
     interval_text,
     method_name,
+    needed_text,
 )
 
 
@@ -40,17 +41,20 @@ def test_accuracies_are_means_of_the_last_rounds(analysis: Analysis, run: RunFol
     assert row[2].startswith(f"{last['overall'].mean():.3f} ± {last['overall'].std():.3f}".replace("0.", "."))
 
 
-def test_stars_are_mcnemar_on_pooled_distinct_pairs_with_holm(analysis: Analysis, run: RunFolder) -> None:
+def test_stars_are_mcnemar_of_each_deal_with_holm(analysis: Analysis, run: RunFolder) -> None:
     outcomes = run.table("outcomes")
     overall = outcomes[(outcomes["kind"] == "overall")]
 
-    def right(method: str) -> np.ndarray:
-        own = overall[overall["method"] == method]
+    def right(method: str, seed: int) -> np.ndarray:
+        own = overall[(overall["method"] == method) & (overall["seed"] == seed)]
         own = own[own["round"] == own["round"].max()]
-        return own.sort_values(["fold", "seed", "first", "second"])["correct"].to_numpy()
+        return own.sort_values(["fold", "first", "second"])["correct"].to_numpy()
 
     others = [m for m in analysis.methods if m != "ubs"]
-    by_hand, different = holm([mcnemar(right("ubs"), right(m)).p_value for m in others])
+    each = [
+        [mcnemar(right("ubs", s), right(m, s)).p_value for s in outcomes["seed"].unique()] for m in others
+    ]
+    by_hand, different = holm([of_several_deals(p) for p in each])
     found = analysis.significance()["overall"]
     assert [found[m][0] for m in others] == pytest.approx(list(by_hand))
     stars = {row[0]: "*" in row[2] for row in accuracy_table(analysis).rows}
@@ -128,15 +132,22 @@ def test_the_baseline_is_a_curve(analysis: Analysis) -> None:
     assert ratios["baseline"] == pytest.approx(ratios["ubs"])
 
 
-def test_efficiency_says_when_all_data_is_reached(analysis: Analysis) -> None:
+def test_efficiency_says_when_all_data_is_reached_and_how_sure_that_is(analysis: Analysis) -> None:
     curves = analysis.curves()
     goal = curves.loc[curves["method"] == "all", "mean"].iloc[0]
     for e in analysis.efficiency():
         own = curves[curves["method"] == e.method]
-        assert np.isnan(e.reached) == bool((own["mean"] < goal).all())
-    assert {row[0] for row in efficiency_table(analysis).rows} == {
-        method_name(e.method) for e in analysis.efficiency()
-    }
+        if (own["mean"] < goal).all():
+            assert np.isnan(e.reached)
+        if not np.isnan(e.reached):
+            assert own["ratio"].min() <= e.low <= e.reached
+            assert np.isnan(e.high) or e.high >= e.reached
+    table = efficiency_table(analysis)
+    assert {row[0] for row in table.rows} == {method_name(e.method) for e in analysis.efficiency()}
+    interval = Interval(0.0, -1.0, 1.0, 5)
+    assert needed_text(Efficiency("m", 0.4, 0.31, 0.47, 0.5, interval)) == "31 – 47 %"
+    assert needed_text(Efficiency("m", 0.4, 0.31, float("nan"), 0.5, interval)) == "31 % – more"
+    assert needed_text(Efficiency("m", *[float("nan")] * 3, 0.5, interval)) == "more than was asked"
 
 
 def test_calibration_and_classification_cover_the_methods(analysis: Analysis) -> None:
