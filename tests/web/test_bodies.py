@@ -215,7 +215,7 @@ def test_pictures_are_placed_one_at_a_time_and_few_wait(
 ) -> None:
     import threading
 
-    from steelyard.web.api import images
+    from steelyard.web.api import ranking
 
     lea = people("lea")
     at_once: list[int] = []
@@ -226,9 +226,9 @@ def test_pictures_are_placed_one_at_a_time_and_few_wait(
         at_once.append(running[0])
         go_on.wait(30)
         running[0] -= 1
-        raise images.ImageError("<bytes>", "is empty")
+        raise ranking.ImageError("<bytes>", "is empty")
 
-    monkeypatch.setattr(images, "decode", slow)
+    monkeypatch.setattr(ranking, "decode", slow)
     codes: list[int] = []
 
     def send() -> None:
