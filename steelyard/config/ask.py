@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from steelyard.config.budget import Budget, planned_answers, read_budget
 from steelyard.config.enough import Enough, read_enough
 from steelyard.config.section import AtLeastOne, Expect, Section, Share
-from steelyard.config.strategies import is_strategy, plugins, unknown_strategy
+from steelyard.config.strategies import ALIASES, WEIGH_NO_PAIRS, is_strategy, plugins, unknown_strategy
 from steelyard.errors import ConfigError, did_you_mean
 
 __all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset", "not_a_start"]
@@ -115,6 +115,11 @@ class AskConfig(Section):
         """Why these values cannot stand together; empty where they can."""
         if self.random_share + self.repeat_share > 1:
             return "'ask.random_share' and 'ask.repeat_share' add up to more than 1; lower one of them"
+        if self.second_opinions and ALIASES.get(self.strategy, self.strategy) in WEIGH_NO_PAIRS:
+            return (
+                f"'ask.second_opinions' is true, but 'ask.strategy' {self.strategy!r} does not weigh pairs against each other; "
+                'set strategy = "epig", or second_opinions to false'
+            )
         if self.reading != "plain" and self.second_opinions:
             return (
                 f"'ask.reading' is {self.reading!r}, which says itself who is asked again, but 'ask.second_opinions' is true; "

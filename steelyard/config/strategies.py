@@ -9,7 +9,16 @@ from importlib.metadata import EntryPoint, entry_points
 
 from steelyard.errors import did_you_mean
 
-__all__ = ["ALIASES", "BUILT_IN", "GROUP", "IN_WORDS", "is_strategy", "plugins", "unknown_strategy"]
+__all__ = [
+    "ALIASES",
+    "BUILT_IN",
+    "GROUP",
+    "IN_WORDS",
+    "WEIGH_NO_PAIRS",
+    "is_strategy",
+    "plugins",
+    "unknown_strategy",
+]
 
 GROUP = "steelyard.strategies"
 
@@ -36,6 +45,9 @@ IN_WORDS = {
     "entropy": "the pair whose answer is hardest to predict",
 }
 """What each asks, for people."""
+
+WEIGH_NO_PAIRS = ("random", "variance", "spread", "coreset")
+"""Of ours, those that choose images: they cannot tell what another opinion on a pair is worth."""
 
 ALIASES = {"ubs": "variance"}  # the paper's name for it
 

@@ -51,10 +51,6 @@ class Hearing:
 
     def __init__(self, images: int) -> None:
         self._images = images
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything, to hear it anew."""
         self._pairs: Pairs = np.empty((0, 2), dtype=np.int64)
         self._answers: Floats = np.empty(0)
         self._who: NDArray[np.str_] = np.empty(0, dtype=np.str_)
@@ -71,7 +67,9 @@ class Hearing:
             apart: which are of pairs that nobody else is to be asked about, shape (n,): those that measure accuracy.
         """
         kept = slice(-LATEST, None)
-        names = np.asarray([*said.names, ""], dtype=np.str_)[said.annotator]
+        if not len(pairs):
+            return
+        names = np.asarray(said.names, dtype=np.str_)[said.annotator]
         out = np.zeros(len(pairs), dtype=bool) if apart is None else apart
         self._pairs = np.concatenate([self._pairs, pairs])[kept]
         self._answers = np.concatenate([self._answers, answers])[kept]
@@ -107,7 +105,7 @@ class Hearing:
         asked = np.zeros((len(known), len(names)), dtype=bool)
         asked[place, code] = True
         left = np.where(asked | ((names != annotator) & (annotator is not None)), 0.0, each)
-        tells = left.max(axis=1) / _usual(panel, each, code)
+        tells = left.max(axis=1) / _usual(each, code)
         closed = np.zeros(len(known), dtype=bool)
         np.logical_or.at(closed, place, self._apart)
         if up is not None and len(up):
@@ -130,6 +128,6 @@ class Hearing:
         return worth
 
 
-def _usual(panel: Panel, each: Floats, code: Rows) -> float:
+def _usual(each: Floats, code: Rows) -> float:
     """What an answer of these people is worth on average, by how much each answers."""
     return max(float(np.average(each, weights=np.bincount(code, minlength=len(each)))), 1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import steelyard as sy
+from steelyard.config import AskConfig
 from steelyard.errors import ConfigError
 from steelyard.loop.hearing import WAITING
 from steelyard.loop.policy import AHEAD
@@ -96,6 +97,12 @@ def test_a_decided_pair_is_settled_and_nobody_waits_for_nothing(tmp_path: Path) 
 def test_two_plus_one_says_itself_who_is_asked_again(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="second_opinions"):
         study_of(tmp_path, second_opinions=True, raters=2, reading="two_plus_one")
+
+
+@pytest.mark.parametrize("strategy", ["random", "variance", "ubs", "coreset", "spread"])
+def test_a_strategy_that_weighs_no_pairs_is_refused_not_ignored(strategy: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{strategy}' does not weigh pairs"):
+        AskConfig(strategy=strategy, second_opinions=True)
 
 
 def test_whoever_gave_the_first_opinions_is_not_left_without_pairs(tmp_path: Path) -> None:
