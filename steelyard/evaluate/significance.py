@@ -15,7 +15,17 @@ from numpy.typing import ArrayLike
 
 from steelyard.errors import ExperimentError
 
-__all__ = ["Interval", "McNemar", "against", "crossing", "holm", "mcnemar", "of_several_deals", "over_splits"]
+__all__ = [
+    "Interval",
+    "McNemar",
+    "against",
+    "crossing",
+    "crossing_interval",
+    "holm",
+    "mcnemar",
+    "of_several_deals",
+    "over_splits",
+]
 
 
 @dataclass(frozen=True)
@@ -200,3 +210,30 @@ def crossing(ratio: ArrayLike, rise: ArrayLike) -> float:
     if k == 0 or y[k] == y[k - 1]:
         return float(x[k])
     return float(x[k - 1] - y[k - 1] * (x[k] - x[k - 1]) / (y[k] - y[k - 1]))
+
+
+def crossing_interval(
+    ratio: ArrayLike, rises: ArrayLike, *, test_to_train: float, rng: np.random.Generator, level: float = 0.95
+) -> tuple[float, float]:
+    """Between which shares of labels the mean of some cells' curves reaches 0; NaN for an end that is beyond the last.
+
+    Whole cells are drawn again, so that rounds of a cell go together, and the mean's deviations are widened to those of
+    `over_splits`.
+
+    Args:
+        ratio: shares of labels, ascending, shape (K,).
+        rises: accuracy less the goal, shape (J, K).
+        test_to_train: images of the test part for each of the training part.
+        rng: source of randomness.
+        level: of the interval.
+    """
+    values = np.asarray(rises, dtype=np.float64)
+    cells, mean = len(values), values.mean(axis=0)
+    wide = np.sqrt(1.0 + cells * test_to_train)
+    drawn = rng.integers(cells, size=(1000, cells))
+    found = [crossing(ratio, mean + wide * (values[some].mean(axis=0) - mean)) for some in drawn]
+    ends = np.quantile(
+        np.nan_to_num(found, nan=np.inf), [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf"
+    )
+    low, high = np.where(np.isfinite(ends), ends, np.nan).tolist()
+    return low, high

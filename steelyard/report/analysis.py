@@ -22,7 +22,7 @@ from steelyard.evaluate.calibration import (
     proportions,
     uncertainty_auroc,
 )
-from steelyard.evaluate.significance import Interval, against, crossing, over_splits
+from steelyard.evaluate.significance import Interval, against, crossing, crossing_interval, over_splits
 from steelyard.experiment.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -193,14 +193,12 @@ class Analysis:
         found = []
         for method in self.with_rounds:
             gap, ratio = self._gap_to_all(method)
-            draws = self._of_resampled_cells(gap, ratio)
-            low, high = np.quantile(np.nan_to_num(draws, nan=np.inf), [0.025, 0.975], method="inverted_cdf")
-            found.append(
-                Efficiency(
-                    method, crossing(ratio, gap.mean(axis=0)), float(low) if np.isfinite(low) else float("nan"),
-                    float(high) if np.isfinite(high) else float("nan"), float(ratio[-1]), self.paired(method, "all"),
-                )
+            low, high = crossing_interval(
+                ratio, gap.to_numpy(dtype=np.float64), test_to_train=self.test_to_train,
+                rng=np.random.default_rng(self.rng_seed),
             )  # fmt: skip
+            reached, last = crossing(ratio, gap.mean(axis=0)), float(ratio[-1])
+            found.append(Efficiency(method, reached, low, high, last, self.paired(method, "all")))
         return found
 
     def _gap_to_all(self, method: str) -> tuple[pd.DataFrame, NDArray[np.float64]]:
@@ -211,19 +209,6 @@ class Analysis:
         gap: pd.DataFrame = table.sub(goal, axis=0).dropna()
         ratio = own.groupby("round")["label_ratio"].mean().to_numpy(dtype=np.float64)
         return gap, ratio
-
-    def _of_resampled_cells(self, gap: pd.DataFrame, ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Labels needed, in a thousand draws of the mean curve with the spread that `over_splits` gives it.
-
-        Rounds of a cell go together: what is drawn are weights of whole cells.
-        """
-        rng, cells = np.random.default_rng(self.rng_seed), len(gap)
-        values, wide = gap.to_numpy(dtype=np.float64), np.sqrt(1.0 + cells * self.test_to_train)
-        means = values.mean(axis=0)
-        drawn = rng.integers(cells, size=(1000, cells))
-        return np.array(
-            [crossing(ratio, means + wide * (values[some].mean(axis=0) - means)) for some in drawn]
-        )
 
     def correlations(self) -> dict[str, tuple[float, float]]:
         """Kendall's τ-b and Spearman's ρ of test scores and grades, mean over cells."""

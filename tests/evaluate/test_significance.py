@@ -7,7 +7,15 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from steelyard.errors import ExperimentError
-from steelyard.evaluate.significance import against, crossing, holm, mcnemar, of_several_deals, over_splits
+from steelyard.evaluate.significance import (
+    against,
+    crossing,
+    crossing_interval,
+    holm,
+    mcnemar,
+    of_several_deals,
+    over_splits,
+)
 
 
 def outcomes(both: int, only_first: int, only_second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
@@ -134,6 +142,28 @@ def test_a_curve_crosses_where_it_does_and_not_by_one_lucky_round() -> None:
     assert crossing(share, [0.1, 0.2, 0.2, 0.3]) == 0.2
     assert np.isnan(crossing(share, [-0.3, -0.2, -0.1, -0.05]))
     assert crossing(share, [-0.30, 0.02, -0.10, 0.3]) > 0.4, "the second round was lucky"
+
+
+def test_the_interval_of_labels_needed_covers_them() -> None:
+    """Five deals of the same images; the true curve reaches the goal with 40% of the labels."""
+    rng = np.random.default_rng(3)
+    share = np.arange(0.2, 0.51, 0.05)
+    hits = 0
+    for _ in range(60):
+        on_image = rng.normal(0, 0.35, (150, 1)) + rng.normal(0, 0.15, (150, len(share)))
+        taught_by, cells = rng.normal(0, 0.15, 150), []
+        for _ in range(5):
+            parts = np.array_split(rng.permutation(150), 5)
+            for fold in range(5):
+                train = np.concatenate([parts[(fold + k) % 5] for k in (2, 3, 4)])
+                noise = on_image[parts[fold]].mean(axis=0) + taught_by[train].mean()
+                cells.append(0.15 * (share - 0.4) + noise)
+        low, high = crossing_interval(share, cells, test_to_train=1 / 3, rng=rng)
+        hits += not np.isnan(low) and low <= 0.4 and (np.isnan(high) or high >= 0.4)
+    assert hits / 60 >= 0.9
+    low, high = crossing_interval(share, np.full((4, len(share)), -0.1), test_to_train=1 / 3, rng=rng)
+    assert np.isnan(low)
+    assert np.isnan(high)
 
 
 def test_unpaired_input_is_refused() -> None:
