@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Rows
 from steelyard.errors import ExperimentError
 
-__all__ = ["Split", "check_split", "folds"]
+__all__ = ["Split", "check_split", "folds", "halves"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,36 @@ def folds(
             Split(np.flatnonzero(~test & ~validation), np.flatnonzero(validation), np.flatnonzero(test), note)
         )
     return splits
+
+
+def halves(
+    groups: ArrayLike | Sequence[str] | None,
+    grades: ArrayLike | None,
+    *,
+    n: int,
+    seed: int = 0,
+    same: ArrayLike | None = None,
+) -> tuple[Rows, Rows]:
+    """Deal n images into two halves, one to choose settings on and one to report: what belongs together stays together.
+
+    Args:
+        groups: as for `folds`.
+        grades: as for `folds`; each half has about as many of each.
+        n: number of images.
+        seed: the order in which equals are dealt.
+        same: as for `folds`.
+
+    Returns:
+        Rows of both halves, ascending.
+
+    Raises:
+        ExperimentError: lengths disagree, or everything belongs together.
+    """
+    blocks, _ = _blocks(groups, same, n, "")
+    if not n or not blocks.max():
+        raise ExperimentError("halves need two groups or more (near-duplicates count as one); add images")
+    part = _deal(blocks, _codes(grades, n), 2, np.random.default_rng(seed))
+    return np.flatnonzero(part == 0), np.flatnonzero(part == 1)
 
 
 def check_split(

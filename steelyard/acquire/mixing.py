@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMON_OPTIONS", "choose"]
 
-COMMON_OPTIONS = ("reselect", "noise", "balance", "features", "images", "candidates", "targets", "heard")
+COMMON_OPTIONS = (
+    "reselect",
+    "noise",
+    "balance",
+    "features",
+    "answered",
+    "images",
+    "candidates",
+    "targets",
+    "heard",
+)
 """Options of a study that a strategy takes if it knows them and that are no mistake if it does not."""
 
 RANDOM_REASON = "This pair was drawn by chance; such pairs tell how often the model is right."

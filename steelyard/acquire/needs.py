@@ -1,4 +1,4 @@
-"""What a strategy needs besides the pairs that were asked: a model, or features of the images.
+"""What a strategy needs besides the pairs that were asked: a model, features of the images, or the answers themselves.
 
 A strategy says so itself, so that whoever calls one – a study, the trainer, an experiment – need not know it by name:
 
@@ -17,26 +17,28 @@ from steelyard.errors import AcquireError
 
 __all__ = ["Need", "needs", "needs_of"]
 
-Need = Literal["model", "features"]
+Need = Literal["model", "features", "answers"]
+_HANDED_OVER = {"features": "features", "answers": "answered"}
 AnyStrategy = TypeVar("AnyStrategy", bound=Callable[..., Any])
 
 
 def needs(*what: Need) -> Callable[[AnyStrategy], AnyStrategy]:
-    """Declare what a strategy needs: `model`, a posterior; `features`, a row for each image as keyword argument `features`.
+    """Declare what a strategy needs: `model`, a posterior; `features`, a row for each image as keyword argument `features`;
+    `answers`, the pairs that were answered and what was said as keyword argument `answered`.
 
     Raises:
-        AcquireError: a need that is not known, or features without an argument to hand them over in.
+        AcquireError: a need that is not known, or features or answers without an argument to hand them over in.
     """
     for need in what:
         if need not in get_args(Need):
             raise AcquireError(f"a strategy needs {' or '.join(get_args(Need))}, not {need!r}")
 
     def declare(strategy: AnyStrategy) -> AnyStrategy:
-        if "features" in what:
-            parameters = inspect.signature(strategy).parameters.values()
-            if not any(p.name == "features" or p.kind is p.VAR_KEYWORD for p in parameters):
+        parameters = inspect.signature(strategy).parameters.values()
+        for need, argument in _HANDED_OVER.items():
+            if need in what and not any(p.name == argument or p.kind is p.VAR_KEYWORD for p in parameters):
                 name = getattr(strategy, "__name__", repr(strategy))
-                raise AcquireError(f"strategy '{name}' needs features but has no keyword argument 'features'")
+                raise AcquireError(f"strategy '{name}' needs {need} but has no keyword argument '{argument}'")
         strategy.needs = frozenset(what)  # type: ignore[attr-defined]  # functions take attributes
         return strategy
 

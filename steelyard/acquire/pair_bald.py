@@ -18,7 +18,7 @@ from steelyard.pairs import PairSet
 if TYPE_CHECKING:
     from steelyard.ranker.posterior import Posterior
 
-__all__ = ["disagreement", "pair_bald"]
+__all__ = ["disagreement", "expected_disagreement", "pair_bald"]
 
 
 ENDING = "and it disagrees with itself about them"
@@ -98,13 +98,19 @@ def pair_bald(
 
 def gaussian(outlook: Outlook, where: Where) -> Floats:
     """Disagreement about candidates whose difference is Gaussian."""
-    mean, deviation = outlook.mean_m[where], np.sqrt(outlook.variance_m[where])
-    result = np.empty(len(mean))
-    for start in range(0, len(mean), _BLOCK):
+    found = expected_disagreement(outlook.mean_m[where], outlook.variance_m[where], outlook.tau)
+    return found * outlook.tells(where)
+
+
+def expected_disagreement(mean_m: Floats, variance_m: Floats, tau: float = 0.0) -> Floats:
+    """`disagreement` about Gaussian differences, by quadrature, shape (m,)."""
+    deviation_m = np.sqrt(variance_m)
+    result = np.empty(len(mean_m))
+    for start in range(0, len(mean_m), _BLOCK):
         part = slice(start, start + _BLOCK)
-        differences = mean[part, None] + deviation[part, None] * _NODES
-        result[part] = disagreement(differences, _WEIGHTS, outlook.tau)
-    return result * outlook.tells(where)
+        differences = mean_m[part, None] + deviation_m[part, None] * _NODES
+        result[part] = disagreement(differences, _WEIGHTS, tau)
+    return result
 
 
 def among_draws(outlook: Outlook, where: Where) -> Floats:

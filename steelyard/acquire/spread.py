@@ -24,7 +24,7 @@ from steelyard.ranker.reduction import Reduction
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["features_of", "spread"]
+__all__ = ["features_of", "reduced_rows", "spread"]
 
 REASON = "These two help the model to get to know all kinds of images."
 
@@ -72,7 +72,7 @@ def spread(
     pool = _pool(size, asked, images or max(4_000, 8 * n), rng)
     place = np.full(size, -1, dtype=np.int64)
     place[pool] = np.arange(len(pool))
-    reduced = _reduced(np.asarray(rows[pool], dtype=np.float32), components)
+    reduced = reduced_rows(np.asarray(rows[pool], dtype=np.float32), components)
     known = place[asked]
     known = known[(known >= 0).all(axis=1)]
     # Nothing is known, so every answer is open; what was asked before counts as asked (see `design`).
@@ -122,6 +122,6 @@ def _pool(size: int, asked: NDArray[np.int64], most: int, rng: np.random.Generat
     return np.union1d(seen, others).astype(np.int64)
 
 
-def _reduced(rows: NDArray[np.float32], components: int) -> NDArray[np.float64]:
+def reduced_rows(rows: NDArray[np.float32], components: int) -> NDArray[np.float64]:
     """Principal components of the standardised features."""
     return np.asarray(Reduction.fit(rows, components=components).transform(rows), dtype=np.float64)

@@ -119,6 +119,9 @@ def experiment(
         str, typer.Option(help="'each' seed deals the images into folds anew, or 'one' deal for all.")
     ] = "each",
     near_duplicates: Annotated[bool, typer.Option(help="Keep near-duplicate images in one set.")] = True,
+    half: Annotated[
+        str, typer.Option(help="all images, the half to 'choose' settings on, or the half to 'report'.")
+    ] = "all",
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     jobs: Annotated[int, typer.Option(help="Cells at a time; 0 means one per core.")] = 0,
     resume: Annotated[
@@ -143,7 +146,7 @@ def experiment(
             "preset": preset.value,
             "ranker": dict(_setting(text) for text in ranker or []),
             "r": r, "s": s, "rounds": rounds, "draws": draws, "start": start, "annotator": annotator,
-            "reselect": reselect, "classify": classify, "test_pairs": test_pairs, "near_duplicates": near_duplicates,
+            "reselect": reselect, "classify": classify, "test_pairs": test_pairs, "near_duplicates": near_duplicates, "half": half,
             "deals": deals or RunFolder(out_folder).deals(),
             "engine": engine, "jobs": jobs,
         },

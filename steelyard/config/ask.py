@@ -17,7 +17,7 @@ __all__ = ["ANY_STRATEGY", "STARTS", "AskConfig", "ask_preset", "not_a_start"]
 ANY_STRATEGY = {"any_strategy": True}
 """Context of a validation that takes strategies which are not installed here."""
 
-STARTS = ("spread", "random")
+STARTS = ("spread", "clusters", "random")
 """Strategies of ours that need no model."""
 
 
@@ -34,7 +34,8 @@ class AskConfig(Section):
     Attributes:
         strategy: how pairs are chosen once there is a model: `epig` asks what teaches most about the order of all images; the
             others are in docs/acquire.md, or a plug-in's.
-        start: how the first pairs are chosen: `spread` over the features, `random` (the paper), or a plug-in that needs no model.
+        start: how the first pairs are chosen: `spread` over the features, one image of each of many `clusters` of them, `random` (the paper),
+            or a plug-in that needs no model.
         start_share: first pairs, as a share of the number of images.
         round_share: pairs a round, as a share of the number of images (the paper's s).
         mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).

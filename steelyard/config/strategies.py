@@ -32,6 +32,9 @@ BUILT_IN = {
     "epig": "steelyard.acquire.epig:epig",
     "guro": "steelyard.acquire.guro:guro",
     "entropy": "steelyard.acquire.entropy:entropy",
+    "batch_bald": "steelyard.acquire.batch_bald:batch_bald",
+    "asap": "steelyard.acquire.asap:asap",
+    "clusters": "steelyard.acquire.clusters:clusters",
 }
 IN_WORDS = {
     "random": "pairs by chance",
@@ -43,11 +46,14 @@ IN_WORDS = {
     "epig": "the pair whose answer teaches most about the order of all images",
     "guro": "the pair whose probability the model knows least",
     "entropy": "the pair whose answer is hardest to predict",
+    "batch_bald": "the pairs that together narrow the model down most",
+    "asap": "the pair that the answers so far leave most open, whatever the images look like",
+    "clusters": "pairs of images that each stand for many like them",
 }
 """What each asks, for people."""
 
-WEIGH_NO_PAIRS = ("random", "variance", "spread", "coreset")
-"""Of ours, those that choose images: they cannot tell what another opinion on a pair is worth."""
+WEIGH_NO_PAIRS = ("random", "variance", "spread", "coreset", "asap", "clusters", "batch_bald")
+"""Of ours, those that cannot tell what another opinion on a pair is worth, because they choose images or take a pair for new."""
 
 ALIASES = {"ubs": "variance"}  # the paper's name for it
 

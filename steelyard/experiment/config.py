@@ -67,6 +67,8 @@ class ExperimentConfig(Section):
         classify: also learn grades and report classification; None does so where it costs nothing (convex head).
         test_pairs: at least this many overall test pairs, at most this many of each neighbour.
         near_duplicates: keep near-duplicate images in one set.
+        half: `choose` or `report`: one half of the images, patients and near-duplicates kept together and grades even; settings that were
+            chosen on the one can be reported on the other. `all` takes every image.
         split_seed: how the folds are dealt.
         deals: `each` seed deals the images into folds anew, so that intervals know how much the deal matters; `one` deal for all seeds.
         engine: where cells run.
@@ -95,6 +97,7 @@ class ExperimentConfig(Section):
     classify: bool | None = None
     test_pairs: AtLeastOne = 1000
     near_duplicates: bool = True
+    half: Literal["all", "choose", "report"] = "all"
     split_seed: ZeroOrMore = 0
     deals: Literal["each", "one"] = "each"
     engine: Literal["local", "ray"] = "local"
@@ -183,10 +186,10 @@ class ExperimentConfig(Section):
 
 
 def fixed_of_old(fixed: dict[str, Any]) -> dict[str, Any]:
-    """What an older run fixed, in the words of today: it was made before there was a choice of recipes, of masks, or of deals."""
+    """What an older run fixed, in the words of today: it was made before there was a choice of recipes, of masks, of deals, or of halves."""
     changed = {key: value for key, value in fixed["ranker"].items() if key in _SAID_APART}
     rest = {key: value for key, value in fixed["ranker"].items() if key not in _SAID_APART}
-    old = {"recipe": 1, "units": "channel", "mask_colours": True, "deals": "one"}
+    old = {"recipe": 1, "units": "channel", "mask_colours": True, "deals": "one", "half": "all"}
     return {**old, **changed, **fixed, "ranker": rest}
 
 

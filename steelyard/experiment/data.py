@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.arrays import Rows
 from steelyard.config import ImagesConfig
 from steelyard.errors import ExperimentError
 from steelyard.experiment.config import ExperimentConfig
 from steelyard.progress import Progress
-from steelyard.splits import Split, folds
+from steelyard.splits import Split, folds, halves
 
 __all__ = ["ExperimentData", "load_data"]
 
@@ -56,6 +57,24 @@ class ExperimentData:
             same_by="identical rows" if config.features else "perceptual hash",
         )
 
+    def half(self, config: ExperimentConfig) -> ExperimentData:
+        """The half that the experiment takes, or everything."""
+        if config.half == "all":
+            return self
+        choose, report = halves(self.groups, self.grades, n=len(self), same=self.same)
+        return self._rows(choose if config.half == "choose" else report, config.half)
+
+    def _rows(self, rows: Rows, name: str) -> ExperimentData:
+        return replace(
+            self,
+            inputs=self.inputs[rows],
+            grades=self.grades[rows],
+            images=tuple(self.images[row] for row in rows.tolist()),
+            groups=None if self.groups is None else self.groups[rows],
+            same=None if self.same is None else self.same[rows],
+            fingerprint=f"{self.fingerprint}-{name}",
+        )
+
 
 def load_data(config: ExperimentConfig, cache: Path, *, progress: Progress | None = None) -> ExperimentData:
     """Read images and compute their inputs once, or open a feature matrix.
@@ -94,7 +113,7 @@ def load_data(config: ExperimentConfig, cache: Path, *, progress: Progress | Non
         raise ExperimentError(f"all {len(grades)} images have the same grade; nothing can be ranked")
     inputs = _inputs(catalog, config, cache, progress)
     names = catalog.paths if catalog.paths is not None else catalog.ids
-    return ExperimentData(
+    data = ExperimentData(
         inputs=inputs,
         grades=grades,
         grade_names=tuple(catalog.grade_names) or tuple(map(str, range(int(grades.max()) + 1))),
@@ -103,6 +122,7 @@ def load_data(config: ExperimentConfig, cache: Path, *, progress: Progress | Non
         same=_same(catalog, inputs, config, progress),
         fingerprint=_fingerprint(catalog.fingerprint(), inputs if config.features else None, grades),
     )
+    return data.half(config)
 
 
 def _inputs(catalog: Any, config: ExperimentConfig, cache: Path, progress: Progress | None) -> NDArray[Any]:

@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
 from steelyard.acquire.mixing import choose
-from steelyard.arrays import Rows
+from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.loop.chance import Chance
 from steelyard.loop.policy import Policy
 from steelyard.loop.state import State
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
-__all__ = ["Features", "next_pairs"]
+__all__ = ["Answered", "Features", "next_pairs"]
 
 Features = Callable[[], tuple[NDArray[Any], Rows]]
 """Gives a row for each image, and which of them mean nothing because the image could not be read."""
+
+Answered = Callable[[], tuple[Pairs, Floats]]
+"""Gives the pairs that were answered so far, and what was said (P1)."""
 
 
 def next_pairs(
@@ -30,6 +33,7 @@ def next_pairs(
     policy: Policy,
     chance: Chance,
     features: Features,
+    answered: Answered | None = None,
     strategy: str | None = None,
     left_out: Rows | None = None,
     options: Mapping[str, Any] | None = None,
@@ -42,6 +46,7 @@ def next_pairs(
         policy: by which strategy, with which shares.
         chance: where randomness comes from; the round and what it has put up say which.
         features: computes features, for strategies that need them.
+        answered: looks up the answers, for strategies that need those.
         strategy: another than the policy's.
         left_out: images that may not be asked about.
         options: of the strategy, over those of the policy.
@@ -55,6 +60,8 @@ def next_pairs(
     if policy.needs_features(name):
         given["features"], absent = features()
         out = np.union1d(out, absent).astype(np.int64)
+    if policy.needs_answers(name) and answered is not None:
+        given["answered"] = answered()
     if policy.images - len(out) < 2:
         return Choice.empty()
     posterior, taken = state.posterior, state.taken
@@ -65,6 +72,8 @@ def next_pairs(
         posterior, taken = _among(pool, posterior, taken)
         if "features" in given:
             given["features"] = given["features"][pool]
+        if "answered" in given:
+            given["answered"] = _answers_among(pool, policy.images, *given["answered"])
         heard = None if heard is None else heard.among(pool)
     if heard is not None and posterior is not None:
         given["heard"] = heard
@@ -79,8 +88,20 @@ def next_pairs(
 
 def _among(pool: Rows, posterior: Posterior | None, taken: PairSet) -> tuple[Posterior | None, PairSet]:
     """The belief and the taken pairs, about these images only and numbered among them."""
-    place = np.full(taken.size, -1, dtype=np.int64)
-    place[pool] = np.arange(len(pool))
-    old = place[taken.to_array()]
+    old = _places(pool, taken.size)[taken.to_array()]
     kept = PairSet(len(pool), old[(old >= 0).all(axis=1)])
     return None if posterior is None else posterior.rows(pool), kept
+
+
+def _answers_among(pool: Rows, images: int, pairs: Pairs, answers: Floats) -> tuple[Pairs, Floats]:
+    """The answers about these images only, numbered among them."""
+    local = _places(pool, images)[pairs]
+    known = (local >= 0).all(axis=1)
+    return local[known], answers[known]
+
+
+def _places(pool: Rows, images: int) -> Rows:
+    """Where each image is in the pool, −1 where it is not."""
+    place = np.full(images, -1, dtype=np.int64)
+    place[pool] = np.arange(len(pool))
+    return place

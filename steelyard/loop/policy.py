@@ -183,6 +183,10 @@ class Policy:
         """Whether it has to wait for features of the images."""
         return "features" in needs_of(strategy)
 
+    def needs_answers(self, strategy: str) -> bool:
+        """Whether it has to be told what was answered so far."""
+        return "answers" in needs_of(strategy)
+
     def for_page(
         self, n: int, *, model: bool, described: Callable[[], bool], up: Callable[[], int]
     ) -> tuple[int, str]:

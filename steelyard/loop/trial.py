@@ -67,6 +67,7 @@ class Trial:
             policy=self.policy,
             chance=self.chance,
             features=lambda: (self._features(), np.empty(0, dtype=np.int64)),
+            answered=lambda: (np.searchsorted(self.pool, self.pairs), self.answers),
             options=self._options if self.state.posterior is not None else None,
         ).pairs
 

@@ -39,6 +39,8 @@ _NAMES = {
     "guro": "GURO",
     "pair_bald": "pair-BALD",
     "entropy": "entropy",
+    "batch_bald": "BatchBALD",
+    "asap": "Bradley–Terry, active (ASAP-like)",
 }
 
 

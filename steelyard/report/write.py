@@ -16,6 +16,7 @@ from steelyard.report.analysis import Analysis
 from steelyard.report.figure import FORMATS
 from steelyard.report.figures import draw_figures
 from steelyard.report.html import Section, page
+from steelyard.report.rare_grades import grades_table
 from steelyard.report.tables import (
     Table,
     accuracy_table,
@@ -99,7 +100,7 @@ def write_report(
         Section(
             "Accuracy",
             figures=some(["accuracy_labels"], figures),
-            tables=some(["accuracy", *differences, "efficiency"], tables),
+            tables=some(["accuracy", *differences, "efficiency", "grades_overall"], tables),
         ),
         Section("Scores and uncertainty", figures=some(["scores_grades", "uncertainty_grades"], figures)),
         Section("What was asked", figures=some(["grades_asked", "map"], figures)),
@@ -130,6 +131,7 @@ def _tables(analysis: Analysis, pair_seconds: float, grade_seconds: float) -> di
     if analysis.efficiency():
         tables.append(efficiency_table(analysis))
     tables += [
+        grades_table(analysis),
         calibration_table(analysis),
         cost_table(analysis, pair_seconds=pair_seconds, grade_seconds=grade_seconds),
     ]
@@ -196,6 +198,7 @@ def _findings(analysis: Analysis) -> list[str]:
 def _reproduction(analysis: Analysis, beside: Path) -> Section:
     about = analysis.about
     data = about["data"]
+    half = about["config"].get("half", "all")
     deals = " + that of the cell" if about["config"].get("deals", "one") == "each" else ""
     grades = ", ".join(
         f"{name}: {count}" for name, count in zip(about["grades"], data["per_grade"], strict=True)
@@ -204,6 +207,12 @@ def _reproduction(analysis: Analysis, beside: Path) -> Section:
         "How to repeat it",
         facts=[
             ("data", f"{data['images']:,} images, fingerprint {data['fingerprint']}"),
+            (
+                "half",
+                {"choose": "the one to choose settings on", "report": "the one to report"}.get(
+                    half, "none: all images"
+                ),
+            ),
             ("grades", grades),
             ("groups", "none" if data["groups"] is None else str(data["groups"])),
             ("split", about["split"]),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.acquire.choice import Choice
-from steelyard.arrays import Pairs, Rows
+from steelyard.arrays import Floats, Pairs, Rows
 from steelyard.errors import RankerError, StudyError
 from steelyard.images.presence import say_where
 from steelyard.loop.choose import Features, next_pairs
@@ -123,7 +123,7 @@ class Questions:
         def choose(left_out: Rows) -> Choice:
             return next_pairs(
                 self._belief.state, n, policy=study.policy, chance=study.chance, features=self._features(progress),
-                strategy=strategy, left_out=left_out,
+                answered=self._answered, strategy=strategy, left_out=left_out,
             )  # fmt: skip
 
         left_out = np.union1d(study.store.images.excluded_rows(), self._belief.absent)
@@ -152,6 +152,10 @@ class Questions:
             return self._distance_rows(seen.rows), seen.absent
 
         return rows
+
+    def _answered(self) -> tuple[Pairs, Floats]:
+        lessons = self._study.store.answers.lessons()
+        return lessons.pairs, lessons.labels
 
     def _distance_rows(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Features of all images; a network's are computed once for each model."""

@@ -13,11 +13,10 @@ from steelyard.errors import AcquireError
 def test_every_strategy_of_ours_says_what_it_needs() -> None:
     declared = {name: set(needs_of(name)) for name in strategies()}
     assert declared.pop("random") == set()
-    assert {name for name, what in declared.items() if what == {"features"}} == {"spread", "coreset"}
-    assert {name for name, what in declared.items() if what == {"model"}} == set(declared) - {
-        "spread",
-        "coreset",
-    }
+    described = {"spread", "coreset", "clusters"}
+    assert {name for name, what in declared.items() if what == {"features"}} == described
+    assert declared.pop("asap") == {"answers"}
+    assert {name for name, what in declared.items() if what == {"model"}} == set(declared) - described
 
 
 def test_a_function_without_a_word_about_it_needs_nothing() -> None:
@@ -32,7 +31,9 @@ def test_mistakes_are_named() -> None:
 
     with pytest.raises(AcquireError, match="strategy 'deaf' needs features but has no keyword argument"):
         needs("features")(deaf)
-    with pytest.raises(AcquireError, match="needs model or features, not 'pixels'"):
+    with pytest.raises(AcquireError, match="needs answers but has no keyword argument 'answered'"):
+        needs("answers")(deaf)
+    with pytest.raises(AcquireError, match="needs model or features or answers, not 'pixels'"):
         needs("pixels")  # type: ignore[arg-type]
     with pytest.raises(AcquireError, match="did you mean 'epig'"):
         needs_of("epgi")

@@ -17,8 +17,15 @@ from steelyard.errors import AcquireError
 from steelyard.pairs import PairSet
 from steelyard.ranker.posterior import Posterior
 
-OURS = ("random", "variance", "coreset", "spread", "pair_bald", "dopt", "epig", "guro", "entropy")
-WITHOUT_MODEL = ("random", "coreset", "spread")
+OURS = (
+    "random", "variance", "coreset", "spread", "pair_bald", "dopt", "epig", "guro", "entropy", "batch_bald", "asap", "clusters",
+)  # fmt: skip
+WITHOUT_MODEL = ("random", "coreset", "spread", "asap", "clusters")
+
+
+def answers(taken: PairSet) -> tuple[np.ndarray, np.ndarray]:
+    """The first image of every taken pair won."""
+    return taken.to_array(), np.ones(len(taken))
 
 
 def make(size: int, seed: int, kind: str) -> Posterior:
@@ -48,7 +55,7 @@ def test_pairs_are_valid_new_and_as_many_as_there_are(
     every = np.array([(i, j) for i in range(size) for j in range(i)])
     taken = PairSet(size, every[rng.random(len(every)) < share])
     before = len(taken)
-    options = {"noise": noise}
+    options = {"noise": noise, "answered": answers(taken)}
     choice = choose(
         name, make(size, seed, kind), n, taken=taken, rng=np.random.default_rng(seed), options=options
     )
@@ -71,7 +78,10 @@ def test_the_last_free_pair_is_found_among_very_many(name: str) -> None:
     """250 images have 31,125 pairs, more than are sampled as candidates."""
     every = np.stack(np.triu_indices(250, k=1), axis=1)
     taken = PairSet(250, np.delete(every, 12_345, axis=0))
-    choice = choose(name, make(250, 0, "laplace"), 3, taken=taken, rng=np.random.default_rng(0))
+    options = {"answered": answers(taken)}
+    choice = choose(
+        name, make(250, 0, "laplace"), 3, taken=taken, rng=np.random.default_rng(0), options=options
+    )
     assert np.sort(choice.pairs).tolist() == [every[12_345].tolist()]
 
 
@@ -84,10 +94,10 @@ def test_sampling_a_pool_keeps_catalog_rows(name: str) -> None:
     assert choice.pairs.max() >= 100  # not positions in the pool
 
 
-@pytest.mark.parametrize("name", [n for n in OURS if n not in ("spread", "coreset")])
+@pytest.mark.parametrize("name", [n for n in OURS if n not in ("spread", "coreset", "clusters")])
 def test_without_reselection_compared_images_stay_out(name: str) -> None:
     taken = PairSet(30, [(0, 1), (2, 3), (4, 5)])
-    options = {"reselect": False}
+    options = {"reselect": False, "answered": answers(taken)}
     choice = choose(
         name, make(30, 2, "laplace"), 10, taken=taken, rng=np.random.default_rng(0), options=options
     )

@@ -42,10 +42,11 @@ def test_a_mistyped_strategy_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"'ask.strategy': unknown strategy 'epgi' – did you mean 'epig'\?"):
         AskConfig(strategy="epgi")
     with pytest.raises(
-        ConfigError, match=r"'ask.start' is one of spread, random.*not 'sprad' – did you mean 'spread'"
+        ConfigError,
+        match=r"'ask.start' is one of spread, clusters, random.*not 'sprad' – did you mean 'spread'",
     ):
         AskConfig(start="sprad")
-    with pytest.raises(ConfigError, match=r"'ask.start' is one of spread, random"):
+    with pytest.raises(ConfigError, match=r"'ask.start' is one of spread, clusters, random"):
         AskConfig(start="epig")  # it needs a model
 
 
