@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ExperimentError
-from steelyard.splits import Split, check_split, folds
+from steelyard.splits import Split, check_split, folds, halves
 
 
 @st.composite
@@ -127,3 +127,23 @@ def test_a_planted_leak_is_found(kind: str) -> None:
 def test_bad_input_is_named(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ExperimentError, match=message):
         folds(arguments.pop("groups", None), arguments.pop("grades", None), **arguments)
+
+
+def test_halves_share_no_group_and_no_near_duplicate_and_have_the_same_grades() -> None:
+    rng = np.random.default_rng(0)
+    grades = rng.choice(4, size=301, p=[0.6, 0.25, 0.12, 0.03])
+    groups, same = np.arange(301) // 2, np.arange(301)
+    same[7] = same[200]  # images 6, 7, 200 and 201 belong together
+    choose, report = halves(groups, grades, n=301, same=same)
+    assert sorted([*choose.tolist(), *report.tolist()]) == list(range(301))
+    assert not set(groups[choose].tolist()) & set(groups[report].tolist())
+    assert {6, 7, 200, 201} <= set(choose.tolist()) or {6, 7, 200, 201} <= set(report.tolist())
+    apart = np.bincount(grades[choose], minlength=4) - np.bincount(grades[report], minlength=4)
+    assert np.abs(apart).max() <= 3
+    again = halves(groups, grades, n=301, same=same)
+    assert (again[0] == choose).all()
+
+
+def test_what_all_belongs_together_has_no_halves() -> None:
+    with pytest.raises(ExperimentError, match="two groups or more"):
+        halves(np.zeros(10), None, n=10)

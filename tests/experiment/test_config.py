@@ -19,7 +19,7 @@ RUN = Path(__file__).parents[1] / "files" / "run-0.1" / "experiment.json"
 
 def test_the_settings_of_a_run_of_0_1_are_read_and_are_the_same_run() -> None:
     about = json.loads(RUN.read_text(encoding="utf-8"))
-    one = {"deals": "one"}  # there was no other way
+    one = {"deals": "one", "half": "all"}  # there was no other way
     config = ExperimentConfig.from_dict({**about["config"], **one})
     assert config.to_dict() == {**about["config"], **one}
     assert config.fixed() == {**about["fixed"], **one}
