@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NEED_ARGUMENTS = ("run", "by_round", "before_after")
+NEED_ARGUMENTS = ("run", "against", "by_round", "before_after", "densenet_weights", "selection")
 
 
 def main() -> int:
