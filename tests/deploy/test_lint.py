@@ -246,3 +246,35 @@ def test_the_example_of_an_environment_file_is_known() -> None:
     named = re.findall(r"^#?(STEELYARD_[A-Z_]+)=", text, re.MULTILINE)
     assert len(named) >= 6
     assert set(named) <= VARIABLES
+
+
+# ---------------------------------------------------------------------- the page about all of them
+
+
+def test_the_commands_of_the_page_are_ones_that_there_are() -> None:
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    lines = [line.partition("  #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
+    lines += re.findall(r"`([^`]+)`", text)
+    ours = re.compile(
+        r"(?:compose run --rm (?:-v \S+ )?init|-- steelyard|/opt/steelyard/bin/steelyard|:ro steelyard) (\w.*)$"
+    )
+    found = [
+        re.sub(r"\$\(.*?\)", "TODAY", match[1]).split() for line in lines if (match := ours.search(line))
+    ]
+    assert {words[0] for words in found} == {"init", "status", "backup", "check"}
+    for words in found:
+        parsed(words)
+    files = {name for line in lines for name in re.findall(r"deploy/[\w./*-]+", line)}
+    assert len(files) >= 6
+    for name in files:
+        assert list(ROOT.glob(name.rstrip("/"))), name
+    services = compose({"DOMAIN": "severity.example.org"})["services"]
+    assert set(re.findall(r"docker compose logs (\w+)", text)) <= set(services)
+    assert set(re.findall(r"--build-arg (\w+)=", text)) <= set(_arguments())
+    assert sorted(re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)) == _arguments()
+
+
+def _arguments() -> list[str]:
+    return sorted(
+        re.findall(r"^ARG (\w+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    )

@@ -137,7 +137,7 @@ def test_what_compose_describes_starts_answers_trains_and_stops(
     described = compose({"DOMAIN": DOMAIN, "THREADS": "1"})
     app, worker, init = (service(described, name, places) for name in ("app", "worker", "init"))
 
-    code, said = host.end_of(host.start(app), 60)
+    code, said = host.end_of(host.start(app), 120)
     assert code == 2, "an empty volume holds no study"
     assert "steelyard init" in said
 
