@@ -12,8 +12,20 @@ from typing import Annotated
 import typer
 
 from steelyard import __version__
-from steelyard.cli import agreement, exchange, images, people, questions, rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli import (  # noqa: F401 - importing them is what registers their commands
+    agreement,
+    exchange,
+    images,
+    people,
+    questions,
+    rescue,
+    research,
+    serving,
+    study,
+    trust,
+)
 from steelyard.cli.console import app, escape_markup, out
+from steelyard.environment import unknown_variables
 from steelyard.errors import SteelyardError, why_not
 from steelyard.privacy import read_umask
 from steelyard.terminal import err
@@ -31,6 +43,8 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         os.umask(read_umask())  # what a command writes is its owner's, as the study itself
+        for sentence in unknown_variables(os.environ):
+            err.print(f"[bold]warning:[/] {escape_markup(sentence)}", soft_wrap=True)
         app()
     except SteelyardError as error:
         err.print(f"[bold red]error:[/] {escape_markup(str(error))}", soft_wrap=True)

@@ -77,7 +77,8 @@ def restore(
     store: Annotated[
         str,
         typer.Option(
-            metavar="URL", help="An empty PostgreSQL database; by default answers go to STUDY/study.db."
+            metavar="URL",
+            help="An empty PostgreSQL database; also STEELYARD_STORE. By default answers go to STUDY/study.db.",
         ),
     ] = "",
     replace: Annotated[

@@ -21,6 +21,7 @@ from steelyard.files import sync_folder, sync_tree
 from steelyard.progress import Progress
 from steelyard.rescue.archive import Archive
 from steelyard.rescue.check import Finding, check_study
+from steelyard.store.address import address, kept_address
 from steelyard.store.database import read_url
 from steelyard.store.refill import check_revision, refill, require_empty
 from steelyard.store.store import Store
@@ -68,7 +69,7 @@ def restore_study(
     Args:
         file: as `backup_study` wrote it.
         folder: where the study goes; it may hold images, but no study.
-        store: URL of an empty PostgreSQL database; by default answers go to `study.db` in the folder.
+        store: URL of an empty PostgreSQL database, or STEELYARD_STORE; by default answers go to `study.db` in the folder.
         replace: move a study that is there into a folder `replaced-TIME` within it; nothing is deleted.
         progress: told how far it is.
 
@@ -76,7 +77,7 @@ def restore_study(
         StudyError: the file is damaged or no backup, the folder holds a study, or it cannot be written.
         StoreError: the database is not empty, or a newer version wrote the backup.
     """
-    place = Path(folder)
+    place, store = Path(folder), kept_address(store)
     if store and read_url(store).get_backend_name() == "sqlite":
         raise StudyError(
             "--store names a PostgreSQL database; leave it out to restore into study.db of the study's folder"
@@ -85,7 +86,7 @@ def restore_study(
         _check_kind(archive, store)
         check_revision(str(archive.about.get("revision")))
         if store:
-            require_empty(store)
+            require_empty(address(store))
         present = study_parts(place)
         if present and not replace:
             names = ", ".join(path.name for path in present[:4])
@@ -158,7 +159,7 @@ def _put(archive: Archive, place: Path, store: str, progress: Progress | None) -
             progress(0, 1, "filling the store")
         copy = next((staging / "store").iterdir())
         if store:
-            refill(copy, store)
+            refill(copy, address(store))
             copy.unlink()
         elif copy.suffix == ".db":
             copy.rename(staging / "study.db")

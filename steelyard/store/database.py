@@ -30,7 +30,8 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from steelyard.errors import MissingExtraError
+from steelyard.environment import read_secret
+from steelyard.errors import ConfigError, MissingExtraError
 from steelyard.store import fields
 from steelyard.store.errors import BusyError, StoreError, UnavailableError
 from steelyard.store.faults import translated
@@ -92,6 +93,13 @@ def read_url(url: str) -> URL:
             f"a store is sqlite:///… or postgresql+psycopg://…, not {parsed.drivername}://…",
             said=parsed.render_as_string(hide_password=True),
         )
+    if "@" in (parsed.host or "") or ("@" in (parsed.database or "") and "%40" not in url):
+        # What is behind the first @ would be taken for a host, and a part of the password be told to everybody.
+        raise StoreError(
+            "a password with @ in it is written %40 in the store's URL; or give it by file (docs/operations.md)"
+        )
+    if isinstance(password := parsed.query.get("password"), str):  # where nothing would hide it
+        parsed = parsed.difference_update_query(["password"]).set(password=password)
     return parsed
 
 
@@ -119,6 +127,7 @@ def make_engine(url: URL) -> Engine:
         )  # fmt: skip
     except ModuleNotFoundError:
         raise MissingExtraError("a store on PostgreSQL", "postgres") from None
+    sa.event.listen(engine, "do_connect", _bring_password)
     sa.event.listen(engine, "connect", _set_up_postgresql)
     sa.event.listen(engine, "checkin", _rest)
     sa.event.listen(engine, "checkout", partial(_wake, engine))
@@ -147,6 +156,15 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _bring_password(_: object, __: object, ___: object, options: dict[str, Any]) -> None:
+    """Give a new connection the password that its URL does not hold; read each time, so that it may change."""
+    try:
+        if "password" not in options and (password := read_secret("STEELYARD_STORE_PASSWORD")):
+            options["password"] = password
+    except ConfigError as error:  # a server that runs waits for it to come back, as for the database itself
+        raise UnavailableError("the password of the database cannot be read", said=str(error)) from None
 
 
 def _set_up_postgresql(connection: Any, _: object) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
+from steelyard.environment import read_secret
 from steelyard.store.errors import UnavailableError
 
 __all__ = ["dump", "restore", "tool_for"]
@@ -57,8 +58,10 @@ def restore(tool: str, url: URL, source: Path) -> None:
 
 def _run(command: list[str], url: URL) -> None:
     # The password goes through the environment: arguments are seen by every user of the machine.
-    plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
-    environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    # `URL.set` takes None for "as it is" and would leave it in.
+    plain = url._replace(drivername="postgresql", password=None).render_as_string(hide_password=False)
+    password = str(url.password or "") or read_secret("STEELYARD_STORE_PASSWORD")
+    environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
     done = subprocess.run(
         [*command, "--no-password", f"--dbname={plain}"], env=environment, capture_output=True, text=True, check=False
     )  # fmt: skip

@@ -15,6 +15,7 @@ from steelyard.errors import CatalogError, ConfigError, StudyError, command, why
 from steelyard.images.catalog import Catalog
 from steelyard.privacy import keep_private, make_private, read_umask
 from steelyard.progress import Progress
+from steelyard.store.address import address, named_from_outside
 from steelyard.store.records import NewImage
 from steelyard.store.store import Store
 from steelyard.study.asked import check_asked
@@ -81,7 +82,7 @@ def check_store(settings: StudyConfig) -> None:
         StoreError: it cannot be used, and why.
     """
     if settings.store:
-        Store.open(settings.store).close()
+        Store.open(address(settings.store)).close()
 
 
 @contextmanager
@@ -153,6 +154,8 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
     catalog = Catalog.open(place / "catalog.arrow")
     store = Store.open(store_url(place, config), create=False)
     try:
+        if named_from_outside():
+            _check_same(store, catalog, place)
         check_grades(store, config, catalog, str(place / "study.toml"))
         check_asked(store, config, str(place / "study.toml"))
     except BaseException:
@@ -179,8 +182,31 @@ def _load(path: Path) -> StudyConfig:
 
 
 def store_url(folder: Path, config: StudyConfig) -> str:
-    """Where a study's answers are."""
-    return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
+    """Where a study's answers are: in its file, or where study.toml or STEELYARD_STORE says.
+
+    Raises:
+        StudyError: the variable names a database, and the study's answers are in its file.
+    """
+    if named_from_outside() and not config.store:
+        raise StudyError(
+            f"the answers of {folder} are in its study.db, and STEELYARD_STORE names another database; leave the variable out, "
+            "or move the study there: steelyard backup, then steelyard restore"
+        )
+    return address(config.store) or f"sqlite:///{(folder / 'study.db').resolve()}"
+
+
+def _check_same(store: Store, catalog: Catalog, place: Path) -> None:
+    """Refuse a database that the environment names and that knows other images: answers about ours would go there.
+
+    Raises:
+        StudyError: it does.
+    """
+    first = store.images.all(limit=1)
+    if not first or first[0].id != catalog.ids[0] or store.images.count() < len(catalog):
+        raise StudyError(
+            f"STEELYARD_STORE names {store.url}, which holds the answers of another study than {place}; name its own database, "
+            "or leave the variable out"
+        )
 
 
 def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from steelyard.environment import is_on
 from steelyard.errors import ConfigError
 from steelyard.web.addresses import read_public_url
 from steelyard.web.oidc import ProviderSettings, read_provider
@@ -113,7 +114,7 @@ def read_access(
     env: Mapping[str, Any] = os.environ if environment is None else environment
     networks = read_proxies(proxies or [env.get("STEELYARD_PROXIES", "")])
     name = header or env.get("STEELYARD_AUTH_HEADER", "")
-    create = create or _on(env.get("STEELYARD_AUTH_CREATE", ""))
+    create = create or is_on("STEELYARD_AUTH_CREATE", env)
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}", name):
         raise ConfigError(f"--auth-header is the name of a header, as in X-Remote-User; not {name!r}")
     if name and not networks:
@@ -124,7 +125,7 @@ def read_access(
     public = read_public_url(public_url or env.get("STEELYARD_PUBLIC_URL", ""))
     others = bool(public) and not is_loopback(urlsplit(public).hostname or "")
     if login is None:
-        asked = _on(env.get("STEELYARD_LOGIN", ""))
+        asked = is_on("STEELYARD_LOGIN", env)
         login = not local or bool(name) or provider is not None or others or asked
     if provider is not None and not login:
         raise ConfigError("STEELYARD_OIDC_ISSUER signs people on; it does not go with nobody signing in")
@@ -136,10 +137,6 @@ def read_access(
         login=login, idle_seconds=_idle(env.get("STEELYARD_IDLE_HOURS", "")), proxies=networks, header=name,
         create=create, tls=tls, provider=provider, public=public,
     )  # fmt: skip
-
-
-def _on(value: str) -> bool:
-    return value not in ("", "0")
 
 
 def _idle(text: str) -> float:

@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from steelyard.environment import read_secret
 from steelyard.errors import ConfigError, StudyError
 from steelyard.images.presence import look_for_files, say_where
 from steelyard.study import Study
@@ -272,7 +273,7 @@ def serve(
             hosts=names,
             apart=True,
             access=access,
-            metrics_token=os.environ.get("STEELYARD_METRICS_TOKEN", ""),
+            metrics_token=read_secret("STEELYARD_METRICS_TOKEN"),
         )
         config = uvicorn.Config(
             app, host=host, port=port, http=Heads, log_config=None, access_log=False, server_header=False,
@@ -292,7 +293,7 @@ def serve(
             tell("This link signs in the first admin; it works once. Press Ctrl+C to stop.")
         if host in UNSPECIFIED and not access.public:
             tell(f"Others reach it at {here} if the network lets them; --public-url says otherwise.")
-        if not local and not tls:
+        if not local and not tls and not (access.proxies and access.public.startswith("https:")):
             tell(
                 "Warning: served to others over plain HTTP, so whoever listens on the network reads answers and "
                 "sessions. Use --tls-cert and --tls-key, or a proxy with TLS (docs/operations.md)."

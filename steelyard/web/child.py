@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from steelyard.environment import thread_limits
 from steelyard.errors import SteelyardError, StudyError
 from steelyard.study import Study
 
@@ -41,8 +42,7 @@ class Child:
     ) -> None:
         self._command = [sys.executable, "-m", module, str(study_folder)]
         self._timeout, self._task = timeout, task
-        many = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
-        self._environment = os.environ | (many if threads else {})
+        self._environment = os.environ | thread_limits(threads)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+from steelyard.environment import read_secret
 from steelyard.errors import ConfigError, MissingExtraError
 from steelyard.store.records import Role
 from steelyard.web.problems import Problem
@@ -92,7 +93,7 @@ def read_provider(environment: Mapping[str, str]) -> ProviderSettings | None:
             )
         roles[value] = role
     return ProviderSettings(
-        issuer, given["CLIENT_ID"], given.get("CLIENT_SECRET", ""), given.get("LABEL", "your institution"),
+        issuer, given["CLIENT_ID"], read_secret("STEELYARD_OIDC_CLIENT_SECRET", environment), given.get("LABEL", "your institution"),
         given.get("NAME", "preferred_username"), claim if roles else "", roles, given.get("REDIRECT", ""),
     )  # fmt: skip
 
