@@ -25,7 +25,8 @@ def main() -> None:
     parser.add_argument("--shares", type=int, nargs="+", default=[5, 10, 20, 35, 50])
     parser.add_argument("--upto", type=int, default=50)
     options = parser.parse_args()
-    folds = json.loads((options.run / "experiment.json").read_text(encoding="utf-8"))["config"]["folds"]
+    about = json.loads((options.run / "experiment.json").read_text(encoding="utf-8"))
+    folds = about["config"]["folds"]
     rows = pd.read_csv(options.run / "results.csv")
     rows["share"] = (rows["label_ratio"] * 20).round().astype(int) * 5  # per cent; of finer rounds the last
     rows = rows.sort_values("round").groupby(["method", "fold", "seed", "share"], as_index=False, sort=False).last()  # fmt: skip
@@ -36,7 +37,7 @@ def main() -> None:
         + " | 100% | mean, less the reference |"
     )
     print("|---|" + "---|" * (len(options.shares) + 2))
-    for method in rows["method"].unique():
+    for method in [m for m in about["methods"] if m in set(rows["method"])]:
         own = cells[method]
         means = [f"{own[s].mean():.3f}".lstrip("0") if s in own else "" for s in (*options.shares, 100)]
         both = [s for s in own if s in cells[options.reference] and s <= options.upto]

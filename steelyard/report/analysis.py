@@ -32,6 +32,7 @@ __all__ = ["Analysis", "Efficiency"]
 
 SINGLE = ("baseline", "all", "conventional")
 CELL = ["fold", "seed"]
+_SAME_SHARE = 0.02  # shares of labels that differ by less, because pairs are whole, are the same
 
 
 @dataclass(frozen=True)
@@ -275,24 +276,27 @@ class Analysis:
 
     # ------------------------------------------------------------------ what was asked
 
-    def sampled_images(self, rounds: list[int]) -> dict[str, dict[int, NDArray[np.float64]]]:
-        """Images of each grade sampled up to a round, mean over cells, as the paper counts: an image counts once for every round
-        that sampled it. `baseline` samples anew for every ratio of labels, so its rounds are not added up.
+    def sampled_images(self, shares: list[float]) -> dict[str, dict[float, NDArray[np.float64]]]:
+        """Images of each grade sampled up to a share of labels, mean over cells, as the paper counts: an image counts once for every
+        round that sampled it. `baseline` samples anew for every ratio of labels, so its rounds are not added up.
+
+        A method stands at a share if one of its rounds does: methods of other rounds than the paper's are compared at equal labels.
         """
         table = self.scores[(self.scores["set"] == "pool") & self.scores["chosen"]]
-        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        ratios = self.results.groupby(["method", "round"])["label_ratio"].mean()
+        found: dict[str, dict[float, NDArray[np.float64]]] = {}
         for method, own in table.groupby("method", sort=False):
-            newest, alone = int(own["round"].max()), str(method).split(":")[0] == "baseline"
-            for number in rounds:
-                # Runs made before the baseline had a curve know its last ratio only.
-                at = newest if alone and newest == 0 and number == max(rounds) else number
-                if at > newest or (alone and newest == 0 and number < max(rounds)):
+            reached = ratios[method]
+            for share in shares:
+                at = int((reached - share).abs().idxmin())
+                if abs(reached[at] - share) > _SAME_SHARE:
                     continue
+                alone = str(method).split(":")[0] == "baseline"
                 part = own[own["round"] == at] if alone else own[own["round"] <= at]
                 counts = [
                     np.bincount(cell["grade"], minlength=len(self.grades)) for _, cell in part.groupby(CELL)
                 ]
-                found.setdefault(str(method), {})[number] = np.mean(counts, axis=0)
+                found.setdefault(str(method), {})[share] = np.mean(counts, axis=0)
         return found
 
     def pool_proportions(self) -> NDArray[np.float64]:

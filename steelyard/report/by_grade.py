@@ -122,38 +122,38 @@ def _boxes(ax: Any, groups: list[NDArray[np.float64]], analysis: Analysis) -> No
 
 def sampled_figure(analysis: Analysis, formats: tuple[str, ...]) -> Figure | None:
     """Grades of the images that were sampled, at first, half-way and at last: the baseline's beside those of the methods."""
-    last = int(analysis.results["round"].max())
-    rounds = sorted({0, round(last / 2), last})
-    counts = analysis.sampled_images(rounds)
+    config = analysis.about["config"]
+    shares = sorted(
+        {(config["r"] + config["s"] * k) / 100 for k in (0, round(config["rounds"] / 2), config["rounds"])}
+    )
+    counts = analysis.sampled_images(shares)
     methods = [m for m in ("baseline", *_chosen(analysis, at_most=3)) if m in counts]
     if not methods:
         return None
     styles = method_styles(analysis.with_rounds) | {"baseline": {"color": "#aeb5c0"}}
-    ratio = analysis.curves().set_index(["method", "round"])["ratio"]
     pool = analysis.pool_proportions()
     grades = np.arange(len(analysis.grades))
 
     def paint(canvas: Any) -> None:
-        axes = np.atleast_1d(canvas.subplots(1, len(rounds), sharey=True))
+        axes = np.atleast_1d(canvas.subplots(1, len(shares), sharey=True))
         width = 0.84 / len(methods)
-        for ax, number in zip(axes, rounds, strict=True):
-            shown = [m for m in methods if number in counts[m]]
+        for ax, share in zip(axes, shares, strict=True):
+            shown = [m for m in methods if share in counts[m]]
             for k, method in enumerate(methods):
                 if method in shown:
                     ax.bar(
-                        grades + (k - (len(methods) - 1) / 2) * width, counts[method][number], width,
+                        grades + (k - (len(methods) - 1) / 2) * width, counts[method][share], width,
                         color=styles[method]["color"], label=method_name(method, short=True), edgecolor="white", linewidth=0.5,
                     )  # fmt: skip
             if shown:
-                total = counts[shown[0]][number].sum()
+                total = counts[shown[0]][share].sum()
                 ax.hlines(pool * total, grades - 0.46, grades + 0.46, color=INK, linewidth=1.0, linestyle=":")
-            labels = [ratio[(m, number)] for m in shown if m != "baseline" and (m, number) in ratio.index]
-            ax.set_title(narrow(f"round {number}" + (f", {100 * labels[0]:.0f} % labels" if labels else "")))
+            ax.set_title(f"{100 * share:.0f} % labels")
             ax.set_xticks(grades, analysis.grades)
             ax.set_xlabel("grade")
             ax.grid(visible=False, axis="x")
         axes[0].set_ylabel("images sampled, mean over cells")
-        legend(canvas, axes[-1])
+        legend(canvas, max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1])))
 
     return render(
         "grades_asked",
