@@ -32,6 +32,12 @@ from steelyard.report.tables import (
 
 __all__ = ["write_report"]
 
+_HALVES = {
+    "choose": "(the half that settings are chosen on) ",
+    "report": "(the half that no setting was chosen on) ",
+}
+_LISTED = 8  # more methods than these are counted, not named, in sentences; tables name them all
+
 
 def write_report(
     path: Path | str,
@@ -146,7 +152,7 @@ def _lead(analysis: Analysis) -> str:
     config = about["config"]
     data = about["data"]
     return (
-        f"{data['images']:,} images in {len(about['grades'])} grades; {config['folds']} folds, rotating 60 % train, 20 % validation and "
+        f"{data['images']:,} images {_HALVES.get(config.get('half', 'all'), '')}in {len(about['grades'])} grades; {config['folds']} folds, rotating 60 % train, 20 % validation and "
         f"20 % test. First {config['r']:g} % of the training images are paired at random, then {config['rounds']} rounds of "
         f"{config['s']:g} % more. The annotator is virtual ({config['annotator']})."
     )
@@ -179,16 +185,25 @@ def _findings(analysis: Analysis) -> list[str]:
             f"{method_name(method)}, with {ratio:.0f} % of the labels, is {'better' if interval.low > 0 else 'worse'} than {rival}: "
             f"{interval_text(interval)} points overall."
         )
-    if alike:
+    if len(alike) > _LISTED:
+        found.append(
+            f"{len(alike)} other methods are not distinguishable from {rival} overall; the tables have their intervals."
+        )
+    elif alike:
         found.append(f"Not distinguishable from {rival}, in points overall: {', '.join(alike)}.")
-    for e in analysis.efficiency():
-        if not np.isnan(e.reached):
+    labels = analysis.efficiency()
+    for e in labels:
+        if not np.isnan(e.reached) and (len(labels) <= _LISTED or e.method == analysis.proposed):
             found.append(
                 f"{method_name(e.method)} reaches the mean accuracy of all data with {100 * e.reached:.0f} % of the labels (95 % interval "
                 f"{needed_text(e)})."
             )
-    missed = [method_name(e.method, short=True) for e in analysis.efficiency() if np.isnan(e.reached)]
-    if missed:
+    missed = [method_name(e.method, short=True) for e in labels if np.isnan(e.reached)]
+    if len(labels) > _LISTED:
+        found.append(
+            f"Within the rounds run, {len(labels) - len(missed)} of {len(labels)} methods reach the mean accuracy of all data."
+        )
+    elif missed:
         found.append(
             f"Within the rounds run, the mean accuracy of all data is not reached by {', '.join(missed)}."
         )
@@ -198,7 +213,6 @@ def _findings(analysis: Analysis) -> list[str]:
 def _reproduction(analysis: Analysis, beside: Path) -> Section:
     about = analysis.about
     data = about["data"]
-    half = about["config"].get("half", "all")
     deals = " + that of the cell" if about["config"].get("deals", "one") == "each" else ""
     grades = ", ".join(
         f"{name}: {count}" for name, count in zip(about["grades"], data["per_grade"], strict=True)
@@ -207,12 +221,6 @@ def _reproduction(analysis: Analysis, beside: Path) -> Section:
         "How to repeat it",
         facts=[
             ("data", f"{data['images']:,} images, fingerprint {data['fingerprint']}"),
-            (
-                "half",
-                {"choose": "the one to choose settings on", "report": "the one to report"}.get(
-                    half, "none: all images"
-                ),
-            ),
             ("grades", grades),
             ("groups", "none" if data["groups"] is None else str(data["groups"])),
             ("split", about["split"]),
