@@ -26,6 +26,10 @@ cases = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(cases)
 
 
+# Three processes load torch; on a machine that others use that takes its time.
+pytestmark = pytest.mark.timeout(900)
+
+
 @pytest.fixture(scope="module")
 def by_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """All cases in two processes of one `torchrun`; the second begins where one process was stopped."""
@@ -36,10 +40,11 @@ def by_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*command, str(PROGRAM), str(out)],
-        check=False, timeout=280, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False, timeout=600, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert "Stopped" in done.stderr, done.stderr[-3000:]
-    assert "SIGABRT" not in done.stderr
+    assert "rank      : 0" in done.stderr  # it has failed, with an error of its own;
+    assert "rank      : 1" not in done.stderr  # the other has ended in order
     found: dict[str, Any] = pickle.loads((out / "found").read_bytes())
     return out, found
 
