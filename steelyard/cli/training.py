@@ -123,8 +123,9 @@ def _launch(processes: int, *words: str) -> int:
             codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
             if codes.get(0) == 2:  # the first process has said why
                 return 2
-            # Those that are left are told to end; whoever ended otherwise was the first.
-            number = next((one for one, code in codes.items() if code != -signal.SIGTERM), min(codes))
+            # Those that are left are told to end; whoever ended otherwise is the cause.
+            told = (-signal.SIGTERM, 128 + signal.SIGTERM)
+            number = next((one for one, code in codes.items() if code not in told), min(codes))
             code = codes[number]
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             raise ProcessError(

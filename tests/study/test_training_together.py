@@ -23,7 +23,7 @@ from tests.waiting import until
 from .conftest import answer
 
 NETWORK = {
-    "kind": "network", "hidden": 8, "epochs": 150, "patience": 150, "batch_size": 4, "precision": "64-true", "device": "cpu",
+    "kind": "network", "hidden": 8, "epochs": 40, "patience": 40, "batch_size": 16, "precision": "64-true", "device": "cpu",
     "log": "csv",
 }  # fmt: skip
 START = [sys.executable, "-m", "steelyard.cli", "train"]
@@ -55,7 +55,9 @@ def test_a_killed_process_ends_the_training_soon_and_the_next_goes_on_from_there
     with (tmp_path / "said").open("w+") as said:
         running = subprocess.Popen(command, stdout=said, stderr=said, env=env)
         try:
-            until(lambda: len(epochs_of(study)) >= 2 or running.poll() is not None, "two epochs", seconds=300)
+            until(
+                lambda: len(epochs_of(study)) >= 2 or running.poll() is not None, "two epochs", seconds=300, every=0.005
+            )  # fmt: skip
             family = psutil.Process(running.pid).children(recursive=True)
             (second,) = [one for one in family if one.environ().get("RANK") == "1"]
             second.send_signal(signal.SIGKILL)
