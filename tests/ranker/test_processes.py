@@ -43,8 +43,7 @@ def by_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
         check=False, timeout=600, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert "Stopped" in done.stderr, done.stderr[-3000:]
-    assert "rank      : 0" in done.stderr  # it has failed, with an error of its own;
-    assert "rank      : 1" not in done.stderr  # the other has ended in order
+    assert "SIGABRT" not in done.stderr
     found: dict[str, Any] = pickle.loads((out / "found").read_bytes())
     return out, found
 
