@@ -6,6 +6,7 @@
     ├── CatalogError       a folder, CSV or matrix that does not describe images
     ├── PairError          pairs that cannot be formed
     ├── RankerError        training, weights, checkpoints, prediction
+    ├── ProcessError       processes that cannot train together, or no longer: one of them is gone
     ├── AcquireError       choosing what to ask next
     ├── StoreError         the database of answers (store/errors.py tells yours, try again and broken apart)
     ├── StudyError         the folder that ties them together
@@ -35,6 +36,7 @@ __all__ = [
     "ImageError",
     "MissingExtraError",
     "PairError",
+    "ProcessError",
     "RankerError",
     "SteelyardError",
     "StoreError",
@@ -82,6 +84,10 @@ class PairError(SteelyardError):
 
 class RankerError(SteelyardError):
     """Training, weights, checkpoints or prediction went wrong."""
+
+
+class ProcessError(SteelyardError):
+    """Several processes cannot train together, or no longer, because one is gone; no fault of the model or its checkpoint."""
 
 
 class AcquireError(SteelyardError):

@@ -38,9 +38,7 @@ Download = Annotated[
     typer.Option("--download", help="Download pretrained weights if this machine has none."),
 ]
 
-_NOTHING_TO_DOWNLOAD = (
-    "--download fetches the weights of a backbone, and feature rows need none; leave it out"
-)
+NOTHING_TO_DOWNLOAD = "--download fetches the weights of a backbone, and feature rows need none; leave it out"
 
 
 @app.command()
@@ -89,7 +87,7 @@ def init(
             "no images given; name their folder with --images DIR, or a matrix with --features NPY"
         )
     if download and features is not None:
-        raise ConfigError(_NOTHING_TO_DOWNLOAD)
+        raise ConfigError(NOTHING_TO_DOWNLOAD)
     if on_error not in ("skip", "fail"):
         raise ConfigError(f"--on-error is skip or fail, not '{on_error}'")
     kind = "features" if images is None else ("csv" if labels and layout is Layout.folder else layout.value)
@@ -213,34 +211,6 @@ def next_pairs(
     for row in rows:
         table.add_row(str(row["pair"]), str(row["left"])[:12], str(row["right"])[:12], str(row["reason"]))
     out.print(table)
-
-
-@app.command()
-def train(study: StudyFolder, download: Download = False, as_json: AsJson = False) -> None:
-    """Train the ranker on all answers so far."""
-    with opened_study(study) as opened:
-        if download and opened.config.ranker.backbone == "none":
-            raise ConfigError(_NOTHING_TO_DOWNLOAD)
-        if download and not opened.config.ranker.weights:
-            opened.config = opened.config.with_changes(ranker={"weights": "download"})
-        with progress_bar() as progress:
-            model = opened.fit(progress=progress)
-        accuracy = opened.accuracy()
-    if model.note:
-        named = f": {', '.join(model.unreadable)}" if model.unreadable else ""
-        err.print(escape_markup(f"{model.note}{named}"), soft_wrap=True)
-    if as_json:
-        print_json(
-            {
-                "model": model.id,
-                "round": model.round,
-                "folder": str(model.folder),
-                "answers": model.answers,
-                "accuracy": accuracy.to_dict(),
-            }
-        )
-        return
-    out.print(f"model {model.id} trained on {model.answers} answers\n{accuracy.sentence}")
 
 
 @app.command()
