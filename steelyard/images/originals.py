@@ -67,7 +67,8 @@ class Originals:
 
         path = self.path(url)
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 & ~read_umask())
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o777 & ~read_umask())
+            path.parent.mkdir(exist_ok=True, mode=0o777 & ~read_umask())
             with FileLock(self.folder / "lock", poll_interval=0.01, mode=0o666 & ~read_umask()):
                 total = self._counted() + len(content)
                 if total > self.limit:

@@ -44,7 +44,7 @@ REST_SECONDS = (
 )
 REMEMBERED_SECONDS = 60.0  # so long it is believed that an object is there, or is not
 
-_URL = re.compile(r"([a-z][a-z0-9.-]*(?:\+[a-z][a-z0-9.-]*)?)://", re.IGNORECASE)
+_URL = re.compile(r"([a-z][a-z0-9.:+-]*)://", re.IGNORECASE)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 _SECRETS = re.compile(
     r"sig(nature)?|.*[-_]signature|.*token|.*credential|.*secret.*|.*access_?key.*|api_?key|password", re.I
@@ -96,7 +96,7 @@ def check_url(url: str) -> str:
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "::" in url:
-        raise CatalogError(f"{shown}: one address at a time, without '::'")
+        raise CatalogError("an address has no '::': name the place itself, as in s3://bucket/folder")
     if parts.password is not None or (parts.username and parts.scheme not in ("sftp", "ssh")):
         raise CatalogError(
             f"{shown} was given with a name or password in it, which would be kept in the study and in its backups; leave it out, "
