@@ -287,7 +287,9 @@ def _try(
             if turn < tries:
                 time.sleep(0.1 * 3**turn)
                 continue
-            said = " ".join(str(error).split()) or type(error).__name__
+            # Names of objects are patients' names as often as not, and this is said of other images of the host too.
+            said = re.sub(r"""(\w+://[^/\s"']+)[^\s"']*""", r"\1/…", " ".join(str(error).split()))
+            said = said or type(error).__name__
             with _lock:
                 _away[host] = (time.monotonic() + REST_SECONDS, said)
             raise UnreachableError(url, said) from error
