@@ -18,7 +18,7 @@ from steelyard.images.arrays import array_names, main_array, open_array
 from steelyard.images.assemble import build, from_files
 from steelyard.images.files import content_id, find_images
 from steelyard.images.labels import grade_codes, read_labels
-from steelyard.images.remote import as_place, check_url, is_url, place_of
+from steelyard.images.remote import as_place, is_url, place_of
 from steelyard.images.report import CatalogReport, Noticed
 from steelyard.images.search import Search
 
@@ -360,13 +360,12 @@ def _no_grade_folders(place: Path | str, loose: Sequence[str]) -> str:
 
 def _below(image: str, folder: Path | str) -> str:
     """The path relative to the folder, with forward slashes, or a URL; outside of the folder is an error."""
-    if is_url(image):
-        try:
-            return check_url(image)
-        except CatalogError as error:
-            raise ValueError(str(error)) from None
-    text = image.replace("\\", "/")
-    path = Path(text)
+    try:
+        path = as_place(image if is_url(image) else image.replace("\\", "/"))
+    except CatalogError as error:
+        raise ValueError(str(error)) from None
+    if isinstance(path, str):
+        return path
     if path.is_absolute():
         if isinstance(folder, str) or not path.is_relative_to(folder.absolute()):
             raise ValueError(f"'{image}' is not below {folder}")
