@@ -45,7 +45,7 @@ NOTHING_TO_DOWNLOAD = "--download fetches the weights of a backbone, and feature
 def init(
     study: StudyFolder,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the images (or a MedMNIST .npz).")
+        str | None, typer.Option(metavar="DIR", help="Folder or URL of the images (or a MedMNIST .npz).")
     ] = None,
     layout: Annotated[Layout, typer.Option(help="How the folder is read.")] = Layout.folder,
     labels: Annotated[
@@ -78,10 +78,13 @@ def init(
     """Make a study from a folder of images, and compute what its model sees of them."""
     from steelyard.images.reading import read_catalog
     from steelyard.store.address import kept_address
+    from steelyard.images.remote import whole_place
     from steelyard.study import Study, study_config
     from steelyard.study.making import check_catalog, check_place, check_store, made_folder
 
     check_place(study)
+    if images is None and features is None and labels is not None:
+        images = str(labels.resolve().parent)  # the table names its images by URL, or beside itself
     if images is None and features is None:
         raise ConfigError(
             "no images given; name their folder with --images DIR, or a matrix with --features NPY"
@@ -98,7 +101,7 @@ def init(
         seed=seed,
         store=kept_address(store),
         images={
-            "root": str(images.resolve()) if images else "",
+            "root": whole_place(images) if images else "",
             "layout": kind,
             "labels": str(labels.resolve()) if labels else "",
             "features": str(features.resolve()) if features else "",
@@ -109,14 +112,14 @@ def init(
         **({"ranker": {"weights": "download"}} if download else {}),
     )
     # Whoever wants to hear of the first bad file hears of it before anything is computed.
-    checked_first = later or on_error == "fail"
+    checked_first, cache = later or on_error == "fail", study / "cache"
     with made_folder(study):
         with progress_bar() as progress:
-            catalog = read_catalog(config.images, check=checked_first, progress=progress)
+            catalog = read_catalog(config.images, check=checked_first, cache=cache, progress=progress)
         if not checked_first:
             check_catalog(catalog, config)
             check_store(config)
-            catalog = _described(catalog, config, study / "cache")
+            catalog = _described(catalog, config, cache)
         with progress_bar() as progress:
             made = Study.create(study, catalog, config=config, progress=progress)
     if checked_first and not later:
@@ -140,7 +143,7 @@ def _described(catalog: Catalog, config: StudyConfig, cache: Path) -> Catalog:
             return catalog
         read = frozenset(catalog.ids) - {catalog.ids[row] for row in absent.tolist()}
     with progress_bar() as progress:  # names the others, with the reason
-        return read_catalog(config.images, known=read, progress=progress)
+        return read_catalog(config.images, known=read, cache=cache, progress=progress)
 
 
 def describe_images(made: Study) -> None:
@@ -217,7 +220,8 @@ def next_pairs(
 def score(
     study: StudyFolder,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="New images; the study's own by default.")
+        str | None,
+        typer.Argument(metavar="[DIR]", help="New images, also at a URL; the study's own by default."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="scores.csv or scores.parquet.")

@@ -14,7 +14,8 @@ from steelyard.config import StudyConfig
 from steelyard.errors import CatalogError, SteelyardError, StoreError, command
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
-from steelyard.images.presence import say_where
+from steelyard.images.files import in_threads
+from steelyard.images.presence import has_file, say_where
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.store.chain import Head
@@ -344,11 +345,9 @@ def _images(
             for n in catalog.subset(np.array(wanted, dtype=np.int64)).verify(progress=progress)
         ]
     else:
-        files = ((row, catalog.raw_path(row)) for row in wanted)
+        there = in_threads(lambda row: has_file(catalog, row), wanted, 0, progress, "images looked for")
         bad = [
-            f"{catalog.paths[row]}: is missing"
-            for row, path in files
-            if path is not None and not path.is_file()
+            f"{catalog.paths[row]}: is missing" for row, found in zip(wanted, there, strict=True) if not found
         ]
     if bad:
         found.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = ["InputReader", "Inputs", "missing_files"]
 
 
 LOOKED_UP = 20_000  # images
+AGAIN_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,15 @@ class InputReader:
         self._config, self._kept, self._looked = config, inputs, self._looks(inputs.absent)
 
     def _looks(self, rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
-        return [_look(self._catalog.raw_path(int(row))) for row in rows]
+        return [_look(self._catalog.place(int(row))[0]) for row in rows]
 
 
 def missing_files(catalog: Catalog, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the rows whose file is gone or empty; one look at each, nothing is read."""
     if catalog.kind != "files":
         return rows[:0]
-    return np.array([row for row in rows.tolist() if not has_file(catalog, row)], dtype=np.int64)
+    # Images elsewhere are not asked for one by one: there may be many, and whoever shows one looks again.
+    return np.array([row for row in rows.tolist() if not has_file(catalog, row, ask=False)], dtype=np.int64)
 
 
 def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progress | None) -> Inputs:
@@ -113,12 +116,12 @@ def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progres
     return Inputs(rows, np.array(absent, dtype=np.int64), reasons)
 
 
-def _look(path: Path | None) -> tuple[int, ...]:
+def _look(place: Path | str) -> tuple[int, ...]:
     """Size and times of a file: they change when it is put back, mended, or allowed to be read."""
-    if path is None:
-        return (1,)
+    if isinstance(place, str):  # elsewhere: worth another try every few minutes
+        return (int(time.monotonic() // AGAIN_SECONDS),)
     try:
-        seen = path.stat()
+        seen = place.stat()
     except (OSError, ValueError):  # ValueError: a NUL byte in the path
         return ()
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

@@ -114,8 +114,9 @@ class Knowledge:
         """Of images that need not belong to the study."""
         study = self._study
         catalog = Catalog.from_folder(
-            Path(folder), check=True, on_error=study.config.images.on_error, progress=progress
-        )
+            folder, check=True, on_error=study.config.images.on_error, originals=study.catalog.originals,
+            progress=progress,
+        )  # fmt: skip
         model, ranker = self._newest_ranker()
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
         posterior = ranker.posterior(inputs, progress=progress)

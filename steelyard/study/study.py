@@ -19,7 +19,7 @@ from steelyard.store.store import Store
 from steelyard.study.asked import comparison_of, question_key
 from steelyard.study.belief import Belief
 from steelyard.study.grading import check_code, known_grades
-from steelyard.study.images import Added, CatalogWatch, add_images, relocate
+from steelyard.study.images import Added, CatalogWatch, add_images, kept_by, relocate
 from steelyard.study.inputs import InputReader, Inputs
 from steelyard.study.knowledge import Knowledge
 from steelyard.study.learning import TrainedModel, learn, learn_alone
@@ -65,7 +65,7 @@ class Study:
         self._belief = Belief(self)
         self.questions = Questions(self, self._belief)
         self._knowledge = Knowledge(self, self._belief)
-        self._reader = InputReader(catalog, folder / "cache")
+        self._reader = InputReader(kept_by(self, catalog), folder / "cache")
         self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
 
     # ------------------------------------------------------------------ make, open, close
@@ -138,7 +138,7 @@ class Study:
         Content decides what is new, so adding a folder again adds what came into it since.
 
         Args:
-            images: a folder, or a catalog of files.
+            images: a folder or URL, or a catalog of files.
             labels: CSV with `image` (below the folder) and, optionally, `grade` and `group`.
             layout: how the folder is read; None takes the study's own.
             by: who adds them, for the audit log; None is the user of this machine.
@@ -157,7 +157,7 @@ class Study:
         if catalog.root is not None and catalog.root != self.catalog.root:
             # Whoever writes study.toml next must not move the images back.
             self.config = self.config.with_changes(images={"root": str(catalog.root)})
-        self.catalog, self._reader = catalog, InputReader(catalog, self.folder / "cache")
+        self.catalog, self._reader = kept_by(self, catalog), InputReader(catalog, self.folder / "cache")
 
     @property
     def policy(self) -> Policy:
@@ -331,7 +331,7 @@ class Study:
         Where the study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and the `composite`.
 
         Args:
-            folder: score the images of this folder instead; they need not belong to the study.
+            folder: score the images of this folder or URL instead; they need not belong to the study.
             question: only on the scale of this one, by key (`main` is the main question); None is all of them.
             answers_alone: also what the answers say without the images (`alone`, …, `differs`); only that before there is a model.
             progress: told how far it is.
