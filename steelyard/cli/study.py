@@ -65,7 +65,11 @@ def init(
         typer.Option(metavar="RULE", help="When to stop: gain:points=1, accuracy:least=0.85 or budget."),
     ] = "",
     store: Annotated[
-        str, typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db.")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="postgresql+psycopg://…/database instead of study.db; ?schema=NAME for one of many studies in it.",
+        ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Random seed of the study.")] = 0,
     on_error: Annotated[
@@ -116,7 +120,7 @@ def init(
             catalog = read_catalog(config.images, check=checked_first, progress=progress)
         if not checked_first:
             check_catalog(catalog, config)
-            check_store(config)
+            check_store(config, catalog)
             catalog = _described(catalog, config, study / "cache")
         with progress_bar() as progress:
             made = Study.create(study, catalog, config=config, progress=progress)

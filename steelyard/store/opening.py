@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 from steelyard.store.backup import copy_sqlite
 from steelyard.store.database import MIGRATION_LOCK, wrapped_errors
 from steelyard.store.errors import StoreError
+from steelyard.store.place import make_schema
 from steelyard.store.schema import REVISION
 
 if TYPE_CHECKING:
@@ -87,12 +88,15 @@ def _migrate(connection: Connection, url: str, create: bool) -> None:
         tables = sa.inspect(connection).get_table_names()
         if tables:
             raise StoreError(
-                "the database holds other tables and no study; name another one",
+                "the database holds other tables and no study; name another one, or a schema of its own: "
+                "…/database?schema=NAME",
                 place=url,
                 said=f"{', '.join(sorted(tables)[:3])} …",
             )
         if not create:
             raise StoreError("the database holds no study; make one with: steelyard init", place=url)
+        if connection.dialect.name != "sqlite":
+            make_schema(connection)
 
     if revision is not None and revision not in known_revisions():
         raise StoreError(

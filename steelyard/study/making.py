@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 log = logging.getLogger("steelyard")
+_WHOLE = "made whole"  # a setting of the store; without it `init` may have been killed half-way
 
 
 def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
@@ -74,14 +75,16 @@ def check_catalog(catalog: Catalog, settings: StudyConfig) -> None:
     check_new_grades(settings, catalog)
 
 
-def check_store(settings: StudyConfig) -> None:
+def check_store(settings: StudyConfig, catalog: Catalog) -> None:
     """Open the database that a configuration names, so that one that cannot be used is known before anything is computed.
 
     Raises:
         StoreError: it cannot be used, and why.
+        StudyError: it holds another study.
     """
     if settings.store:
-        Store.open(settings.store).close()
+        with Store.open(settings.store) as store:
+            _check_unused(store, catalog)
 
 
 @contextmanager
@@ -120,6 +123,8 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
             make_private(place / "study.db")
         store = Store.open(store_url(place, settings))
         try:
+            if settings.store:
+                _check_unused(store, catalog)
             _register(store, catalog, progress)
             note_wording(store, settings, catalog)
             # Written last: a folder with a study.toml is a whole study, whenever the power went.
@@ -127,6 +132,7 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
             for name in ("models", "cache"):
                 (place / name).mkdir(exist_ok=True)
             keep_private(place, new=True)
+            store.settings.keep(_WHOLE, True)
         except BaseException:
             store.close()
             raise
@@ -181,6 +187,20 @@ def _load(path: Path) -> StudyConfig:
 def store_url(folder: Path, config: StudyConfig) -> str:
     """Where a study's answers are."""
     return config.store or f"sqlite:///{(folder / 'study.db').resolve()}"
+
+
+def _check_unused(store: Store, catalog: Catalog) -> None:
+    """Refuse a database that another study is in; what is left of an `init` that was killed is taken up."""
+    count = store.images.count()
+    if not count:
+        return
+    same = count == len(catalog) and [image.id for image in store.images.all()] == catalog.ids.tolist()
+    if same and store.settings.get(_WHOLE) is None and not store.pairs.all(limit=1):
+        return
+    raise StudyError(
+        f"{store.url} holds a study of {count} images already; give this one a schema of its own in the same database "
+        "(…/database?schema=NAME), or another database"
+    )
 
 
 def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:
