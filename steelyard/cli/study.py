@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -184,67 +183,6 @@ def _show_made(made: Study, as_json: bool) -> None:
     for line in catalog.report.lines():
         out.print(escape_markup(line), soft_wrap=True)
     out.print(f"study made in {made.folder}\nnext: {command('serve', made.folder)}", soft_wrap=True)
-
-
-@app.command()
-def serve(
-    study: StudyFolder,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
-    public_url: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="Address people use, for links; also STEELYARD_PUBLIC_URL. By default this machine's.",
-        ),
-    ] = "",
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="PEM", help="Certificate, to serve TLS without a proxy.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="PEM", help="Key of the certificate, if it is in another file.")
-    ] = None,
-    proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="Proxy (or network, 10.0.0.0/24) whose X-Forwarded-For is trusted."
-        ),
-    ] = None,
-    auth_header: Annotated[
-        str, typer.Option(metavar="NAME", help="Header in which these proxies name the person who signed in.")
-    ] = "",
-    auth_create: Annotated[
-        bool, typer.Option("--auth-create", help="Add people who are new to the study as annotators.")
-    ] = False,
-    log_format: Annotated[
-        str, typer.Option(help="quiet, text (one line per request) or json; also STEELYARD_LOG.")
-    ] = "",
-) -> None:
-    """Run the annotation page, the dashboard and the background trainer."""
-    from steelyard.web.app import serve as run_server
-
-    run_server(
-        study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
-        auth_header=auth_header, auth_create=auth_create, public_url=public_url, log_format=log_format,
-    )  # fmt: skip
-
-
-@app.command()
-def worker(
-    study: StudyFolder,
-    once: Annotated[bool, typer.Option(help="Train once if there are new answers, then stop.")] = False,
-) -> None:
-    """Train in the background, here or on another machine with the same store."""
-    import signal
-
-    from steelyard.web import logs
-    from steelyard.web.trainer import run_worker
-
-    logs.set_up(logs.chosen_format())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # gives the lease back on the way out
-    run_worker(study, once=once)
 
 
 @app.command("next")

@@ -139,8 +139,8 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
     return store
 
 
-def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
-    """Open the files of a study, migrating its database if it is an older one.
+def open_files(place: Path, store_at: str = "") -> tuple[StudyConfig, Catalog, Store]:
+    """Open the files of a study, migrating its database if it is an older one; `store_at` goes before what study.toml says.
 
     Raises:
         StudyError: there is no study in that folder, or not the whole of it; or its list of grades or its questions were changed
@@ -157,7 +157,7 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
             f"{place / 'catalog.arrow'} is missing; restore a backup with: {command('restore', 'FILE', place, '--replace')}"
         )
     catalog = Catalog.open(place / "catalog.arrow")
-    store = Store.open(store_url(place, config), create=False)
+    store = Store.open(store_at or store_url(place, config), create=False)
     try:
         check_grades(store, config, catalog, str(place / "study.toml"))
         check_asked(store, config, str(place / "study.toml"))

@@ -102,11 +102,13 @@ def create_app(
     async def life(app: FastAPI) -> AsyncIterator[None]:
         web.asker.start(at_once=apart)
         web.keeper.start()
+        web.courier.start()
         yield
         # Requests are over, or have had their time; an answer on its way to the disk is waited for all the same.
         if not web.scribe.flush(FLUSH_SECONDS):
             log.warning("answers were still being written when the server stopped; browsers send them again")
         web.keeper.stop()
+        web.courier.stop()
         web.asker.end()
         if web.chooser is not None:
             web.chooser.stop()

@@ -25,6 +25,7 @@ from steelyard.web.addresses import in_links
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
+from steelyard.web.courier import Courier
 from steelyard.web.disputes import Disputes
 from steelyard.web.examples import Examples
 from steelyard.web.gone import Gone
@@ -90,6 +91,7 @@ class Web:
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
         self.keeper = Keeper(study.store)
+        self.courier = Courier(study)
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
         self._note = ("", -NOTE_SECONDS)

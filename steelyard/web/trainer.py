@@ -24,6 +24,8 @@ from steelyard.study import Study
 from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import joined_since
+from steelyard.study.remote import RemoteStudy
+from steelyard.study.shelf import ShelfError
 from steelyard.web import logs
 from steelyard.web.priority import step_back
 
@@ -67,12 +69,16 @@ def _start_key(study: Study) -> str:
 
 
 def run_worker(
-    study_folder: str | Path, *, once: bool = False, nice: bool = True, parent: int | None = None
+    study_folder: str | Path | RemoteStudy,
+    *,
+    once: bool = False,
+    nice: bool = True,
+    parent: int | None = None,
 ) -> int:
     """Train whenever there are enough new answers, until stopped.
 
     Args:
-        study_folder: the study; several machines may share it.
+        study_folder: the study; several machines may share it, or have a copy made from its store and its shelf.
         once: do what is pending, then return.
         nice: step back behind the page and everything else on this machine.
         parent: end when this process is no longer the parent (the server that started it is gone).
@@ -82,12 +88,28 @@ def run_worker(
     """
     if threading.current_thread() is threading.main_thread() and parent is not None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    turns, failed_at, failed_seq, stood_back = 0, 0.0, -1, 0
-    with Study.open(study_folder) as study:
+    turns, failed_at, failed_seq, stood_back, said = 0, 0.0, -1, 0, ""
+    remote = study_folder if isinstance(study_folder, RemoteStudy) else None
+    with remote.open() if remote else Study.open(study_folder) as study:  # type: ignore[arg-type]
         lease, file = TrainerLease(study.store), ConfigFollower()
         while True:
             if parent is not None and os.getppid() != parent:
                 return turns
+            study.store.check_revision()  # somebody may have migrated it
+            try:
+                if remote is not None:
+                    remote.refresh(study)
+                study.sharing.refresh()
+                said = ""
+            except ShelfError as error:
+                # Without the newest model we would do again what it has done.
+                if once:
+                    raise
+                if str(error) != said:
+                    log.error("%s; waiting for it", error)
+                said = str(error)
+                time.sleep(POLL_SECONDS)
+                continue
             file.follow(study)  # the page may have changed it
             if nice and (wanted := _niceness(study)) != stood_back:
                 step_back(wanted)
@@ -99,7 +121,10 @@ def run_worker(
             kind = "" if resting else pending_work(study)
             if kind and lease.claim():
                 try:
+                    study.sharing.fetch()
                     if kind := pending_work(study):  # another trainer may have done it in between
+                        if remote is not None:
+                            remote.check_inputs(study)
                         _turn(study, lease, kind)
                         turns += 1
                     failed_at, failed_seq = 0.0, -1
@@ -107,7 +132,8 @@ def run_worker(
                     log.warning("another trainer took over")
                 except SteelyardError as error:
                     log.error("%s", error)
-                    failed_at, failed_seq = time.monotonic(), seq
+                    # With the same answers it would fail again, unless it was only the way to the shelf.
+                    failed_at, failed_seq = time.monotonic(), -1 if isinstance(error, ShelfError) else seq
                     if once:
                         raise
                 finally:

@@ -1,0 +1,123 @@
+"""Commands that run until they are stopped: the page, and workers beside it or elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.console import StudyFolder, app
+from steelyard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from steelyard.study.remote import RemoteStudy
+
+
+@app.command()
+def serve(
+    study: StudyFolder,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
+    public_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Address people use, for links; also STEELYARD_PUBLIC_URL. By default this machine's.",
+        ),
+    ] = "",
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Certificate, to serve TLS without a proxy.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Key of the certificate, if it is in another file.")
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS", help="Proxy (or network, 10.0.0.0/24) whose X-Forwarded-For is trusted."
+        ),
+    ] = None,
+    auth_header: Annotated[
+        str, typer.Option(metavar="NAME", help="Header in which these proxies name the person who signed in.")
+    ] = "",
+    auth_create: Annotated[
+        bool, typer.Option("--auth-create", help="Add people who are new to the study as annotators.")
+    ] = False,
+    log_format: Annotated[
+        str, typer.Option(help="quiet, text (one line per request) or json; also STEELYARD_LOG.")
+    ] = "",
+) -> None:
+    """Run the annotation page, the dashboard and the background trainer."""
+    from steelyard.web.app import serve as run_server
+
+    run_server(
+        study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
+        auth_header=auth_header, auth_create=auth_create, public_url=public_url, log_format=log_format,
+    )  # fmt: skip
+
+
+@app.command()
+def worker(
+    study: Annotated[
+        Path | None, typer.Argument(metavar="[STUDY]", help="Folder of the study; not with --store.")
+    ] = None,
+    once: Annotated[bool, typer.Option(help="Train once if there are new answers, then stop.")] = False,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Store of a study whose folder this machine does not have; also STEELYARD_STORE, which no other user reads.",
+        ),
+    ] = "",
+    models: Annotated[
+        str, typer.Option(metavar="URL", help="Where its models are; `models` of its study.toml by default.")
+    ] = "",
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --store: where its images are here, if anywhere else."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --store: folder to keep; a temporary one by default."),
+    ] = None,
+) -> None:
+    """Train in the background: here, or on a machine that has nothing but the URLs of a study's store and models."""
+    import os
+    import signal
+
+    from steelyard.web import logs
+    from steelyard.web.trainer import run_worker
+
+    logs.set_up(logs.chosen_format())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # gives the lease back on the way out
+    address = store or ("" if study is not None else os.environ.get("STEELYARD_STORE", ""))
+    if (study is None) == (not address):
+        raise ConfigError(
+            "a worker needs the folder of a study, or --store URL where there is none; name one of the two"
+        )
+    if study is not None:
+        if models or images or cache:
+            raise ConfigError(
+                "--models, --images and --cache go with --store; the folder of a study says it itself"
+            )
+        run_worker(study, once=once)
+        return
+    with ExitStack() as stack:
+        run_worker(_remote(stack, address, models, images, cache), once=once)
+
+
+def _remote(
+    stack: ExitStack, store: str, models: str, images: Path | None, cache: Path | None
+) -> RemoteStudy:
+    from steelyard.study.remote import RemoteStudy
+
+    if images is not None and not images.is_dir():
+        raise ConfigError(f"--images {images} is no folder of this machine")
+    place = cache or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="steelyard-worker-")))
+    return RemoteStudy(store, models, place, images)
