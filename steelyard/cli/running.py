@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.console import StudyFolder, app
+from steelyard.cli.console import app
 from steelyard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 @app.command()
 def serve(
-    study: StudyFolder,
+    study: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[STUDY]...", help="Folder of the study, or of several."),
+    ] = None,
+    studies: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Serve every study in this folder as well.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; any but 127.0.0.1 requires login.")
     ] = "127.0.0.1",
@@ -53,11 +59,15 @@ def serve(
         str, typer.Option(help="quiet, text (one line per request) or json; also STEELYARD_LOG.")
     ] = "",
 ) -> None:
-    """Run the annotation page, the dashboard and the background trainer."""
+    """Run the annotation page, the dashboard and the background trainer; of several studies, each below /s/NAME/."""
     from steelyard.web.app import serve as run_server
+    from steelyard.web.many import find_studies
 
+    folders = [*(study or []), *(find_studies(studies) if studies else [])]
+    if not folders:
+        raise ConfigError("name the folder of a study, or one that holds several with --studies DIR")
     run_server(
-        study, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
+        folders, many=studies is not None, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
         auth_header=auth_header, auth_create=auth_create, public_url=public_url, log_format=log_format,
     )  # fmt: skip
 
