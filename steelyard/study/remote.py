@@ -107,7 +107,7 @@ class RemoteStudy:
     def _take_files(self, files: dict[str, Kept], config: StudyConfig, shelf: Shelf) -> None:
         source: Path | None = None
         for name, kept in files.items():
-            if name.startswith("catalog.") and name.endswith(".npy"):
+            if name in ("catalog.features.npy", "catalog.pixels.npy"):
                 source = self.folder / name.replace(".npy", f".{kept.digest[:16]}.npy")
                 self._get(source, kept, shelf)
         given = self.folder / f".catalog-{files['catalog.arrow'].digest[:16]}.arrow"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard import __version__
-from steelyard.errors import StudyError
+from steelyard.errors import StudyError, why_not
 from steelyard.files import sync_folder, sync_tree
 from steelyard.store.records import Model
 from steelyard.store.store import Store
@@ -79,6 +79,7 @@ class Sharing:
         self._study, self.home = study, True
         self.shelf = shelf_of(study.config.models, study.store)
         self._last: Any = None  # what was shared, so that looking costs next to nothing
+        self._last_model = 0
         if self.shelf is not None:
             # Announced models whose files are still on their way are not in use yet.
             study.store.models.arrived = lambda model: (study.folder / model.path).is_dir()
@@ -90,8 +91,12 @@ class Sharing:
             ShelfError: the shelf cannot be used now, or lacks something.
             NewerVersionError: a newer version made the model.
         """
-        if self.home:
-            self._share()
+        if self.home and self.shelf is not None:
+            try:
+                self._share()
+                self._share_models()
+            except OSError as error:
+                raise ShelfError(f"the study cannot be shared: {why_not(error)}") from error
         self.fetch()
 
     def fetch(self) -> bool:
@@ -102,14 +107,17 @@ class Sharing:
         study, fetched = self._study, False
         if self.shelf is None:
             return False
-        announced = study.store.models.all()
-        ranker = study.config.ranker
-        first = announced[:1] if ranker.kind == "network" and ranker.warm_start == "round0" else []
-        for model in {model.id: model for model in (*first, *announced[-1:])}.values():
+        for model in self._needed():
             if not (study.folder / model.path).is_dir():
                 _fetch_model(study.folder, model, study.store, self.shelf)
                 fetched = True
         return fetched
+
+    def _needed(self) -> list[Model]:
+        """The announced models that somebody who trains next has to have."""
+        announced, ranker = self._study.store.models.all(), self._study.config.ranker
+        first = announced[:1] if ranker.kind == "network" and ranker.warm_start == "round0" else []
+        return list({model.id: model for model in (*first, *announced[-1:])}.values())
 
     def catch_up(self) -> Study:
         """The study, with its newest model where that can be had now; without, people go on with the one before."""
@@ -155,10 +163,19 @@ class Sharing:
             for name in left:
                 self.shelf.remove(f"models/{name}")
 
+    def _share_models(self) -> None:
+        """Put up models of a study that had some before it had a shelf."""
+        study, needed = self._study, self._needed()
+        if not needed or needed[-1].id == self._last_model:
+            return
+        for model in needed:
+            here = study.folder / model.path
+            if here.is_dir() and study.store.settings.get(_about(model.path)) is None:
+                self.put_up(here, model.path)
+        self._last_model = needed[-1].id
+
     def _share(self) -> None:
         study = self._study
-        if self.shelf is None:
-            return
         catalog = study.catalog
         config = study.config.with_changes(store="").to_dict()
         files = {"catalog.arrow": study.folder / "catalog.arrow"}
@@ -194,11 +211,16 @@ def _shares_inputs(study: Study) -> bool:
 
 def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None:
     """Fetch a model under another name and rename it when it is whole: nobody sees half of one."""
+    parts = Path(model.path).parts
+    if len(parts) != 2 or parts[0] != "models" or parts[1] == "..":
+        raise ShelfError(
+            f"model {model.id} is said to lie in {model.path!r}, outside the study; see: steelyard check"
+        )
     about = store.settings.get(_about(model.path))
     if about is None:
         raise ShelfError(
-            f"model {model.id} was trained where `models` was not set, and lies in {model.path} of another folder of the study; "
-            "copy it from there, or train again"
+            f"model {model.id} was trained where `models` was not set, and has not been shared; start the server of the study, which "
+            "does so: steelyard serve STUDY"
         )
     check_version(str(about["steelyard"]), f"model {model.id}")
     target = folder / model.path

@@ -29,7 +29,7 @@ from steelyard.web.access import Access
 from steelyard.web.context import Web
 from steelyard.web.problems import Problem
 from steelyard.web.proxies import Proxied
-from steelyard.web.requests import Requests
+from steelyard.web.requests import STUDY, Requests
 from steelyard.web.security import Guard
 
 __all__ = ["Many", "base_of", "create_many", "find_studies", "names_of"]
@@ -99,7 +99,12 @@ class Many:
             return
         base = base_of(name)
         path = "/" + (rest[0] if rest else "")
-        inner = {**scope, "path": path, "raw_path": quote(path, safe="/:@!$&'()*+,;=~-._").encode()}
+        inner = {
+            **scope,
+            STUDY: name,
+            "path": path,
+            "raw_path": quote(path, safe="/:@!$&'()*+,;=~-._").encode(),
+        }
         host = Headers(scope=scope).get("host", "")
 
         async def outwards(message: Message) -> None:

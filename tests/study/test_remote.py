@@ -204,6 +204,20 @@ def test_a_shelf_keeps_studies_apart(tmp_path: Path) -> None:
         two.get("models/round-000-aa/a", tmp_path / "c", Kept(3, ""))
 
 
+def test_a_study_that_had_models_before_shares_its_newest(answered: Study, tmp_path: Path) -> None:
+    answered.fit()
+    answered.config.with_changes(models=f"file://{tmp_path}/shelf").save(answered.folder / "study.toml")
+    with Study.open(answered.folder) as study:
+        study.sharing.refresh()
+        with RemoteStudy(store_of(study), "", tmp_path / "cache").open() as copy:
+            assert copy.store.models.newest() == study.store.models.newest()
+            assert copy.score().equals(study.score())
+        (tmp_path / "x.npy").rename(tmp_path / "away.npy")
+        study.sharing._last = None
+        with pytest.raises(ShelfError, match="cannot be shared"):
+            study.sharing.refresh()
+
+
 def test_a_restored_copy_leaves_the_models_of_the_original_alone(shared: Study, tmp_path: Path) -> None:
     shared.fit()
     backup = backup_study(shared.folder, tmp_path / "copy.zip")
