@@ -63,7 +63,10 @@ def init(
     ] = "",
     store: Annotated[
         str,
-        typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db; also STEELYARD_STORE."),
+        typer.Option(
+            metavar="URL",
+            help="postgresql+psycopg://…/database instead of study.db; ?schema=NAME for one of many studies in it; also STEELYARD_STORE.",
+        ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Random seed of the study.")] = 0,
     on_error: Annotated[
@@ -118,7 +121,7 @@ def init(
             catalog = read_catalog(config.images, check=checked_first, cache=cache, progress=progress)
         if not checked_first:
             check_catalog(catalog, config)
-            check_store(config)
+            check_store(config, catalog)
             catalog = _described(catalog, config, cache)
         with progress_bar() as progress:
             made = Study.create(study, catalog, config=config, progress=progress)

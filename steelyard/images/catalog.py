@@ -294,11 +294,11 @@ class Catalog(Layouts):
 
     # Moving
 
-    def with_root(self, root: str | Path) -> Catalog:
-        """The same catalog after its folder was moved; nothing is read."""
-        new = Path(root).absolute()
-        source = new / self.source.name if self.kind == "npz" and self.source is not None else self.source
-        return self._with(self._table, root=new, source=source)
+    def with_root(self, root: str | Path | None, *, source: Path | None = None) -> Catalog:
+        """The same catalog after its folder, or the NumPy file of its rows, was moved; nothing is read."""
+        new = self.root if root is None else Path(root).absolute()
+        moved = new / self.source.name if self.kind == "npz" and self.source and new else self.source
+        return self._with(self._table, root=new, source=source or moved)
 
     def relocate(self, root: str | Path, *, workers: int = 0, progress: Progress | None = None) -> Relocated:
         """Find the images again by their bytes, after they were moved or renamed below a new folder or URL.

@@ -89,7 +89,7 @@ def check_study(
             if catalog is not None:
                 _compare(place, catalog, store, found)
             tell(3, 5, "reading models")
-            _models(place, catalog, store, found)
+            _models(place, catalog, store, found, shared=config is not None and bool(config.models))
         tell(4, 5, "looking for images")
         if catalog is not None:
             left_out = set() if store is None else set(store.images.excluded_rows().tolist())
@@ -264,13 +264,24 @@ def _compare(place: Path, catalog: Catalog, store: Store, found: list[Finding]) 
             )  # fmt: skip
 
 
-def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Finding]) -> None:
+def _models(
+    place: Path, catalog: Catalog | None, store: Store, found: list[Finding], *, shared: bool
+) -> None:
     try:
         announced = store.models.all()
     except SteelyardError:
         return  # said before
     for model in announced:
         newest = model.id == announced[-1].id
+        if shared and not (place / model.path).exists():
+            if newest:
+                found.append(
+                    Finding(
+                        "models", "note", f"model {model.id} was trained elsewhere and has not come here yet",
+                        f"open the study once, which fetches it: {command('status', place)}",
+                    )
+                )  # fmt: skip
+            continue
         for sentence in _model(place, model, catalog, newest):
             found.append(
                 Finding(

@@ -307,7 +307,7 @@ class Knowledge:
     def _newest_ranker(self) -> tuple[Model, Ranker]:
         self._newest()
         first: RankerError | None = None
-        for model in reversed(self._study.store.models.all()):
+        for model in reversed(self._study.store.models.here()):
             try:
                 return model, load_ranker(self._study.folder / model.path)
             except RankerError as error:  # damaged, or an older one that was in no backup

@@ -155,6 +155,7 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     working = working_folder(study.folder, fingerprint)
     try:
         sweep(study.folder, working, store, lease)
+        study.sharing.sweep(lease, keep=_KEPT_POSTERIORS)
         ranker = _resumed(fit_in, working)
         posterior = learner.posterior(ranker, progress=progress)
         ranker.save(working)
@@ -194,9 +195,9 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
         )  # fmt: skip
         new = NewModel(
             number, "", study.catalog.fingerprint(), answers.last_seq, grades_seq, metrics,
-            config.with_changes(store="").to_dict(),  # the address of the database may hold a password
+            config.with_changes(store="", models="").to_dict(),  # addresses may hold a password
         )  # fmt: skip
-        folder, id = publish(study.folder, working, new, store, lease)
+        folder, id = publish(study.folder, working, new, store, lease, study.sharing)
     except LeaseLost:
         shutil.rmtree(working, ignore_errors=True)  # ours alone: whoever took over trains under another name
         raise

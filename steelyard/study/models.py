@@ -146,7 +146,7 @@ def usable_model(folder: Path, store: Store, *, images: int = 0) -> tuple[Model,
         StudyError: none can, or there is none.
     """
     first: StudyError | None = None
-    for model in reversed(store.models.all()):
+    for model in reversed(store.models.here()):
         try:
             load_absent(folder / model.path)
             return model, _with_more(load_posterior(folder / model.path), images)

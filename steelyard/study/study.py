@@ -25,6 +25,7 @@ from steelyard.study.knowledge import Knowledge
 from steelyard.study.learning import TrainedModel, learn, learn_alone
 from steelyard.study.making import make_files, open_files, study_config
 from steelyard.study.questions import Questions
+from steelyard.study.sharing import Sharing
 from steelyard.study.simulating import simulate
 from steelyard.study.status import describe
 from steelyard.study.wording import show_wording, study_grades
@@ -54,6 +55,7 @@ class Study:
         catalog: what is compared.
         store: what people answered.
         questions: chooses pairs, and puts them up only where it says so.
+        sharing: with machines that do not have the folder.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Study:
         self.questions = Questions(self, self._belief)
         self._knowledge = Knowledge(self, self._belief)
         self._reader = InputReader(kept_by(self, catalog), folder / "cache")
+        self.sharing = Sharing(self)
         self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
 
     # ------------------------------------------------------------------ make, open, close
@@ -101,15 +104,15 @@ class Study:
         return cls(place, settings, catalog, make_files(place, catalog, settings, progress))
 
     @classmethod
-    def open(cls, folder: str | Path) -> Study:
-        """Open a study, migrating its database if it is an older one.
+    def open(cls, folder: str | Path, *, store: str = "") -> Study:
+        """Open a study, migrating its database if it is an older one; `store` is its URL where study.toml does not say.
 
         Raises:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
         watch = CatalogWatch(place)  # looks before the file is opened: nothing happens in between unseen
-        return cls(place, *open_files(place), watch)
+        return cls(place, *open_files(place, store), watch).sharing.catch_up()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -122,11 +125,7 @@ class Study:
         self.close()
 
     def relocate(self, root: str | Path) -> list[str]:
-        """Find the images again after their folder was moved or renamed: by content, where they are files of their own.
-
-        Returns:
-            Paths of images that were not found.
-        """
+        """Find the images again after their folder was moved: by content, where they are files; gives paths that were not found."""
         return relocate(self, root)
 
     def add(
