@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from steelyard import __version__
-from steelyard.cli import agreement, exchange, images, people, questions, rescue, research, study, trust  # noqa: F401 - importing them is what registers their commands
+from steelyard.cli import (  # noqa: F401 - importing them is what registers their commands
+    agreement,
+    exchange,
+    images,
+    people,
+    questions,
+    rescue,
+    research,
+    scores,
+    study,
+    trust,
+)
 from steelyard.cli.console import app, escape_markup, out
 from steelyard.errors import SteelyardError, why_not
 from steelyard.privacy import read_umask

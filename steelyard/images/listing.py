@@ -76,7 +76,7 @@ def list_images(source: str) -> Listing:
         CatalogError: no such folder or list, no image in it, or a list without such a column.
         ConfigError: an address that nothing installed here can read.
     """
-    folder, _, name = source.rpartition("/")
+    folder = source.rpartition("/")[0]
     if source.lower().endswith(LIST_SUFFIXES) and not Path(source).is_dir():
         root = folder if is_address(source) else str(Path(source).absolute().parent)
         return Listing(root, _from_list(source))
@@ -165,7 +165,7 @@ def _from_list(source: str) -> Iterator[str]:
     try:
         with files.open(path, "rb") as file:
             rows = _csv_rows(file, source) if source.lower().endswith(".csv") else _parquet_rows(file, source)
-            for number, cell in enumerate(rows, 1):  # noqa: B007 – counted for the message
+            for number, cell in enumerate(rows, 1):
                 text = str(cell).replace("\\", "/").strip() if cell is not None else ""
                 if not text:
                     raise CatalogError(f"{source}, row {number}: the path of an image is empty")

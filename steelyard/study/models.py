@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.config import ranker_from_saved
-from steelyard.errors import StudyError, command
+from steelyard.errors import RankerError, StudyError, command
 from steelyard.ranker.image_effects import ImageEffects
 from steelyard.ranker.judges import Panel
 from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
 from steelyard.store.store import Store
@@ -30,6 +31,7 @@ __all__ = [
     "save_posterior",
     "save_predictions",
     "usable_model",
+    "usable_ranker",
 ]
 
 log = logging.getLogger("steelyard")
@@ -154,6 +156,23 @@ def usable_model(folder: Path, store: Store, *, images: int = 0) -> tuple[Model,
             if first is None:
                 log.warning("%s – the model before it is used until then; see: steelyard check", error)
             first = first or error
+    raise first or StudyError(f"there is no model yet; train one with: {command('train', folder)}")
+
+
+def usable_ranker(folder: Path, store: Store) -> tuple[Model, Ranker]:
+    """The newest model that can score images, and its ranker; arguments as for `usable_model`.
+
+    Raises:
+        RankerError: none can be read.
+        StudyError: there is none.
+    """
+    first: RankerError | None = None
+    for model in reversed(store.models.all()):
+        try:
+            return model, load_ranker(folder / model.path)
+        except RankerError as error:  # damaged, or an older one that was in no backup
+            first = first or error
+            log.warning("%s – the model before it is used", error)
     raise first or StudyError(f"there is no model yet; train one with: {command('train', folder)}")
 
 
