@@ -9,6 +9,7 @@ Nothing is opened to list it, except files without a suffix (DICOM often has non
 from __future__ import annotations
 
 import csv
+import io
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -179,12 +180,11 @@ def _from_list(source: str) -> Iterator[str]:
 
 
 def _csv_rows(file: Any, source: str) -> Iterator[str | None]:
-    import io
-
-    reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
-    column = _column(reader.fieldnames or [], source)
-    for row in reader:
-        yield row[column]
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        reader = csv.DictReader(text)
+        column = _column(reader.fieldnames or [], source)
+        for row in reader:
+            yield row[column]
 
 
 def _parquet_rows(file: Any, source: str) -> Iterator[Any]:
