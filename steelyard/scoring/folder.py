@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,11 @@ def prepared(output: Path) -> Iterator[None]:
     others = [path for path in output.iterdir() if not _ours(path)] if output.is_dir() else []
     if others:
         raise StudyError(f"{output} holds {others[0].name}, which is no part of scores; choose a new folder")
+    mine = False
     try:
         output.mkdir(parents=True, exist_ok=True)
         with FileLock(output / _LOCK, timeout=0):
+            mine = True
             for path in output.iterdir():
                 if path.name.endswith(UNFINISHED):
                     path.unlink(missing_ok=True)
@@ -60,6 +62,12 @@ def prepared(output: Path) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise StudyError(f"scores cannot be written: {why_not(error, output)}") from error
+    finally:
+        # Nothing came of it, not even a list: leave no empty folder behind.
+        if mine and [path.name for path in output.iterdir()] == [_LOCK]:
+            with suppress(OSError):
+                (output / _LOCK).unlink()
+                output.rmdir()
 
 
 def _ours(path: Path) -> bool:
@@ -123,7 +131,7 @@ def finished_part(job: Job, number: int) -> PartDone | None:
 def write_ranks(job: Job, progress: Progress | None) -> None:
     """Rank 1 is the highest score, equal ones in the order of the list: a second pass, over the scores alone.
 
-    It takes about 32 bytes of memory for each row. Whoever is killed here begins with the ranks again.
+    Of all rows only scores and ranks are in memory. Whoever is killed here begins with the ranks again.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
