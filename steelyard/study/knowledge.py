@@ -20,7 +20,14 @@ from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.judging import judges_of
 from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
-from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model, usable_ranker
+from steelyard.study.models import (
+    learnt_reserved,
+    load_absent,
+    load_predictions,
+    load_unreadable,
+    usable_model,
+    usable_ranker,
+)
 from steelyard.study.scales import (
     QuestionsReport,
     add_scales,
@@ -245,10 +252,10 @@ class Knowledge:
         return self._absent(self._usable()[0])
 
     def unreadable(self) -> Rows:
-        """Those of them that could not be read, not those that joined later."""
+        """Those of them that could not be read, not those that joined later or whose turn had not come."""
         if self._study.store.models.newest() is None:
             return self._belief.absent
-        return load_absent(self._study.folder / self._usable()[0].path)
+        return load_unreadable(self._study.folder / self._usable()[0].path)
 
     def _absent(self, model: Model) -> Rows:
         return load_absent(self._study.folder / model.path, images=len(self._study.catalog))

@@ -54,6 +54,7 @@ class Study:
         catalog: what is compared.
         store: what people answered.
         questions: chooses pairs, and puts them up only where it says so.
+        patient: whether `seen` computes what is missing; False takes what is there, while somebody computes the rest.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Study:
         self._knowledge = Knowledge(self, self._belief)
         self._reader = InputReader(catalog, folder / "cache")
         self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
+        self.patient = True
 
     # ------------------------------------------------------------------ make, open, close
 
@@ -293,7 +295,7 @@ class Study:
 
     def seen(self, progress: Progress | None = None) -> Inputs:
         """What the ranker sees, and which images could not be read; computed once, then taken from the cache."""
-        return self._reader.read(self.config.ranker, progress)
+        return self._reader.read(self.config.ranker, progress, patient=self.patient)
 
     @property
     def described(self) -> bool:

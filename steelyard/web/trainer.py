@@ -21,6 +21,7 @@ from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
+from steelyard.study.describing import Describer, outgrown
 from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import joined_since
@@ -37,8 +38,13 @@ NICE, NICE_LATER = 5, 10
 log = logging.getLogger("steelyard.trainer")
 
 
-def pending_work(study: Study) -> Work:
-    """What a trainer should do now: `describe` images, `fit`, `start` (the first pairs), `choose` (on features) or nothing."""
+def pending_work(study: Study, *, some: bool = False) -> Work:
+    """What a trainer should do now: `describe` images, `fit`, `start` (the first pairs), `choose` (on features) or nothing.
+
+    Args:
+        study: what is trained.
+        some: whether it may go on with the images that have been described so far.
+    """
     store, config, newest = study.store, study.config, study.store.models.newest()
     now = Standing(
         model=newest is not None,
@@ -49,7 +55,9 @@ def pending_work(study: Study) -> Work:
         up=store.pairs.open_count,
         started=lambda: _started(study),
         described=study.described,
-        grown=newest is not None and joined_since(study.folder / newest.path, len(study.catalog)) > 0,
+        grown=newest is not None
+        and (joined_since(study.folder / newest.path, len(study.catalog)) > 0 or outgrown(study, newest)),
+        some=some,
     )
     return study.policy.work(now, refit_after=config.refit_after)
 
@@ -84,7 +92,7 @@ def run_worker(
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     turns, failed_at, failed_seq, stood_back = 0, 0.0, -1, 0
     with Study.open(study_folder) as study:
-        lease, file = TrainerLease(study.store), ConfigFollower()
+        lease, file, describer = TrainerLease(study.store), ConfigFollower(), Describer(study)
         while True:
             if parent is not None and os.getppid() != parent:
                 return turns
@@ -94,13 +102,15 @@ def run_worker(
                 stood_back = wanted
             if study.follow():
                 failed_at, failed_seq = 0.0, -1  # with other images it may go well
+                describer = Describer(study)
             seq = study.store.answers.last_seq()
             resting = seq == failed_seq or (time.monotonic() - failed_at < RETRY_SECONDS and failed_at > 0)
-            kind = "" if resting else pending_work(study)
+            kind = "" if resting else pending_work(study, some=describer.paused)
             if kind and lease.claim():
                 try:
-                    if kind := pending_work(study):  # another trainer may have done it in between
-                        _turn(study, lease, kind)
+                    # Another trainer may have done it in between.
+                    if kind := pending_work(study, some=describer.paused):
+                        _turn(study, lease, kind, describer)
                         turns += 1
                     failed_at, failed_seq = 0.0, -1
                 except LeaseLost:
@@ -122,8 +132,8 @@ def _niceness(study: Study) -> int:
     return NICE if study.store.models.newest() is None else NICE_LATER
 
 
-def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
-    """Do one thing under the lease."""
+def _turn(study: Study, lease: TrainerLease, kind: Work, describer: Describer) -> None:
+    """Do one thing under the lease; while images are being described, with those that have been."""
     from steelyard.terminal import progress_bar
 
     with lease.working(kind), progress_bar(None if logs.chosen_format() == "quiet" else log.info) as bar:
@@ -134,8 +144,10 @@ def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
 
         if kind == "describe":
             lease.say("computing what the model sees of the images")
-            study.seen(progress)
+            describer.turn(progress)
         elif kind == "fit":
+            if describer.paused:
+                describer.catch_up(progress)
             lease.say("training")
             model = study.fit(lease=lease, progress=progress)
             lease.say(f"model {model.id} from {model.answers} answers")
