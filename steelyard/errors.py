@@ -10,6 +10,7 @@
     ├── AcquireError       choosing what to ask next
     ├── StoreError         the database of answers (store/errors.py tells yours, try again and broken apart)
     ├── StudyError         the folder that ties them together
+    ├── EngineError        where work runs: a cluster that does not answer, workers that are killed again and again
     ├── ExperimentError    methods × folds × seeds
     └── MissingExtraError  an optional part that is not installed
 
@@ -32,6 +33,7 @@ __all__ = [
     "AcquireError",
     "CatalogError",
     "ConfigError",
+    "EngineError",
     "ExperimentError",
     "ImageError",
     "MissingExtraError",
@@ -110,6 +112,10 @@ class StoreError(SteelyardError):
 
 class StudyError(SteelyardError):
     """A study folder is missing, damaged or used in the wrong order."""
+
+
+class EngineError(SteelyardError):
+    """Work that was handed to other processes or machines did not come back."""
 
 
 class ExperimentError(SteelyardError):

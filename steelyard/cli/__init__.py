@@ -20,6 +20,7 @@ from steelyard.cli import (  # noqa: F401 - importing them is what registers the
     questions,
     rescue,
     research,
+    scores,
     serving,
     study,
     training,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -20,9 +20,13 @@ from steelyard.cli.console import (
     print_json,
 )
 from steelyard.cli.study import describe_images
+from steelyard.errors import ConfigError
 from steelyard.terminal import err, progress_bar
 
-__all__ = ["add", "watch"]
+if TYPE_CHECKING:
+    from steelyard.engine import Engine
+
+__all__ = ["add", "features", "watch"]
 
 
 @app.command()
@@ -124,3 +128,38 @@ def watch(
 
 def _say(sentence: str) -> None:
     err.print(f"{time.strftime('%H:%M:%S')}  {sentence}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def features(
+    study: StudyFolder,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[
+        str, typer.Option(help="Ray cluster (host:port); RAY_ADDRESS, or one started here, by default.")
+    ] = "",
+    jobs: Annotated[int, typer.Option(min=0, help="Workers; 0 means one per core, or one per GPU.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compute what the model sees of the images, with many workers; people may compare meanwhile.
+
+    Make a study of very many images with `init --later`, serve it, and run this beside it: the trainer takes up what has come,
+    the model grows with it. Killed, the same command computes the rest.
+    """
+    from dataclasses import asdict
+
+    from steelyard.scoring import describe_many
+
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"--engine is local or ray, not '{engine}'")
+    with opened_study(study) as opened, progress_bar() as progress:
+        done = describe_many(
+            opened, engine=cast("Engine", engine), address=address, jobs=jobs, progress=progress
+        )
+    if as_json:
+        print_json(asdict(done))
+        return
+    out.print(f"{done.computed:,} of {done.images:,} images computed now")
+    for line in done.unreadable[:20]:
+        out.print(escape_markup(f"cannot be read: {line}"), soft_wrap=True)
+    if len(done.unreadable) > 20:
+        out.print(f"and {len(done.unreadable) - 20:,} more")

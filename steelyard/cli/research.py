@@ -103,7 +103,9 @@ def experiment(
     s: Annotated[float, typer.Option(help="Pairs per round, in percent of the training images.")] = 5.0,
     rounds: Annotated[int, typer.Option(help="K, rounds after the first.")] = 6,
     draws: Annotated[int, typer.Option(help="T, draws of the weights.")] = 30,
-    start: Annotated[str, typer.Option(help="First pairs at random (the paper), spread, or from clusters.")] = "random",
+    start: Annotated[
+        str, typer.Option(help="First pairs at random (the paper), spread, or from clusters.")
+    ] = "random",
     annotator: Annotated[
         str, typer.Option(help="perfect, noisy, tie_prone, … with options after colons.")
     ] = "perfect",

@@ -17,7 +17,6 @@ from steelyard.cli.console import (
     PresetName,
     StudyFolder,
     app,
-    deliver,
     deliver_facts,
     escape_markup,
     opened_study,
@@ -80,8 +79,8 @@ def init(
 ) -> None:
     """Make a study from a folder of images, and compute what its model sees of them."""
     from steelyard.images.reading import read_catalog
-    from steelyard.store.address import kept_address
     from steelyard.images.remote import whole_place
+    from steelyard.store.address import kept_address
     from steelyard.study import Study, study_config
     from steelyard.study.making import check_catalog, check_place, check_store, made_folder
 
@@ -217,91 +216,6 @@ def next_pairs(
     for row in rows:
         table.add_row(str(row["pair"]), str(row["left"])[:12], str(row["right"])[:12], str(row["reason"]))
     out.print(table)
-
-
-@app.command()
-def score(
-    study: StudyFolder,
-    folder: Annotated[
-        str | None,
-        typer.Argument(metavar="[DIR]", help="New images, also at a URL; the study's own by default."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="scores.csv or scores.parquet.")
-    ] = None,
-    question: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY", help="One scale in full, by the key of its question; main is the main one."
-        ),
-    ] = "",
-    answers_alone: Annotated[
-        bool, typer.Option("--answers-alone", help="Also scores from the answers alone, without the images.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Score images: score, uncertainty, interval and rank, and how unlike the study's images each is.
-
-    A higher score has more of what the question asks for; 0 is the middle of the study's images, and scores have no unit of
-    their own. `low` to `high` is score ± 1.96 × `uncertainty`: for 95% of images, where the score would end up with ever more
-    answers of the same people. Images whose intervals overlap widely are not reliably ordered.
-
-    `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another organ or modality,
-    damaged ones and often those of another camera: 4% of new images of the same kind are flagged by chance.
-
-    Where a study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and `composite`: the weighted mean
-    of all scales, each with mean 0 and deviation 1 over the study's images. Its uncertainty takes their errors as independent.
-
-    With --answers-alone there are also `alone`, `alone_low`, `alone_high` (95%) and `alone_rank`: Bradley and Terry's scores
-    (Rao and Kupper's with ties) in logits of the answers, drawn towards 0 by a weak prior where answers are few; `model_alone`,
-    the model's score on that scale; `differs`, where the two contradict each other (mislabelled, or a blind spot of the model);
-    and `infit`, `outfit`, how much answers about the image surprise (1 is as expected). Without a model there are only these.
-    """
-    from steelyard.study.domain import sentence as about_domain
-
-    with opened_study(study) as opened, progress_bar() as progress:
-        table = opened.score(
-            folder, question=question or None, answers_alone=answers_alone, progress=progress
-        )
-        if folder is None:
-            _say_without_score(opened, len(table))
-        if (folder is not None or table.attrs.get("domain")) and (
-            said := about_domain(table, own=folder is None)
-        ):
-            err.print(escape_markup(said), soft_wrap=True)
-    deliver(table, output, as_json)
-
-
-def _say_without_score(opened: Study, scored: int) -> None:
-    from steelyard.study.scores import without_score
-
-    excluded = len(opened.store.images.excluded_rows())
-    if said := without_score(len(opened.catalog), scored, excluded):
-        err.print(said, soft_wrap=True)
-
-
-@app.command()
-def grade(
-    study: StudyFolder,
-    method: Annotated[
-        str, typer.Option(help="ordinal, isotonic, or rounding (multi-task scores).")
-    ] = "ordinal",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="grades.csv or grades.parquet.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Turn scores into grades, with intervals, learnt from the images that have one."""
-    from steelyard.study.domain import sentence as about_domain
-    from steelyard.trust.grade_sets import sentence
-
-    with opened_study(study) as opened:
-        table = opened.grade(method=method)
-        _say_without_score(opened, len(table))
-        err.print(sentence(opened.grade_scale(method)))
-        if table.attrs["domain"]:
-            err.print(escape_markup(about_domain(table, own=True)), soft_wrap=True)
-    deliver(table, output, as_json)
 
 
 @app.command()

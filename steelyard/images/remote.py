@@ -27,6 +27,7 @@ from steelyard.images.search import Search, Signature, is_hidden_folder
 from steelyard.images.unreachable import Refused, UnreachableError
 
 __all__ = [
+    "REST_SECONDS",
     "as_place",
     "check_url",
     "is_there",

@@ -22,6 +22,7 @@ __all__ = ["InputReader", "Inputs", "missing_files"]
 
 LOOKED_UP = 20_000  # images
 AGAIN_SECONDS = 120.0
+SO_FAR = 50_000  # images whose rows are gathered in memory while more of them are computed
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,26 @@ class Inputs:
     """Rows for a ranker.
 
     Attributes:
-        rows: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3); zeros where an image could not be read.
+        rows: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3); zeros where an image has none.
         absent: catalog rows of those, ascending. Whoever learns, chooses or ranks leaves them out.
-        reasons: why, one for each.
+        reasons: why an image could not be read, one for each of `unreadable`.
+        complete: False while rows are being computed: absent are then all images that have none yet.
     """
 
     rows: NDArray[Any]
     absent: NDArray[np.int64]
     reasons: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def unreadable(self) -> NDArray[np.int64]:
+        """Absent images that were tried."""
+        return self.absent if self.complete else self.absent[:0]
+
+    @property
+    def waiting(self) -> NDArray[np.int64]:
+        """Absent images whose turn has not come."""
+        return self.absent[:0] if self.complete else self.absent
 
 
 class InputReader:
@@ -48,13 +61,20 @@ class InputReader:
         self._config: RankerConfig | None = None
         self._looked: list[tuple[int, ...]] = []  # at the files of absent images, when they could not be read
 
-    def read(self, config: RankerConfig, progress: Progress | None = None) -> Inputs:
+    def read(self, config: RankerConfig, progress: Progress | None = None, *, patient: bool = True) -> Inputs:
         """The inputs as files are now.
+
+        Args:
+            config: of the ranker.
+            progress: told how far it is.
+            patient: compute what is missing; False takes the rows that are there, if there are any.
 
         Raises:
             ImageError: no image at all can be read.
             RankerError: features are needed and the catalog has none, or the other way round.
         """
+        if not patient and not self.ready(config) and (part := self._so_far(config)) is not None:
+            return part
         kept = self._kept if config == self._config else None
         if kept is None or self._looks(kept.absent) != self._looked:
             kept = _read(self._catalog, config, self._cache, progress)
@@ -76,6 +96,15 @@ class InputReader:
         if rows is not None:
             self._keep(config, Inputs(rows, np.empty(0, dtype=np.int64)))
         return rows is not None
+
+    def _so_far(self, config: RankerConfig) -> Inputs | None:
+        from steelyard.ranker.inputs import inputs_so_far
+
+        found = inputs_so_far(self._catalog, config, self._cache, SO_FAR)
+        if found is None:
+            return None
+        rows, there = found
+        return Inputs(rows, np.setdiff1d(np.arange(len(rows)), there), complete=False)
 
     def _keep(self, config: RankerConfig, inputs: Inputs) -> None:
         self._config, self._kept, self._looked = config, inputs, self._looks(inputs.absent)

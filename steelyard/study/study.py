@@ -56,6 +56,7 @@ class Study:
         store: what people answered.
         questions: chooses pairs, and puts them up only where it says so.
         sharing: with machines that do not have the folder.
+        patient: whether `seen` computes what is missing; False takes what is there, while somebody computes the rest.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Study:
         self._reader = InputReader(kept_by(self, catalog), folder / "cache")
         self.sharing = Sharing(self)
         self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
+        self.patient = True
 
     # ------------------------------------------------------------------ make, open, close
 
@@ -292,7 +294,7 @@ class Study:
 
     def seen(self, progress: Progress | None = None) -> Inputs:
         """What the ranker sees, and which images could not be read; computed once, then taken from the cache."""
-        return self._reader.read(self.config.ranker, progress)
+        return self._reader.read(self.config.ranker, progress, patient=self.patient)
 
     @property
     def described(self) -> bool:

@@ -22,6 +22,7 @@ from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
 from steelyard.store.store import Store
 from steelyard.study import Study
+from steelyard.study.describing import Describer, outgrown
 from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import LeaseLost, TrainerLease
 from steelyard.study.models import joined_since
@@ -40,8 +41,13 @@ NICE, NICE_LATER = 5, 10
 log = logging.getLogger("steelyard.trainer")
 
 
-def pending_work(study: Study) -> Work:
-    """What a trainer should do now: `describe` images, `fit`, `start` (the first pairs), `choose` (on features) or nothing."""
+def pending_work(study: Study, *, some: bool = False) -> Work:
+    """What a trainer should do now: `describe` images, `fit`, `start` (the first pairs), `choose` (on features) or nothing.
+
+    Args:
+        study: what is trained.
+        some: whether it may go on with the images that have been described so far.
+    """
     store, config, newest = study.store, study.config, study.store.models.newest()
     now = Standing(
         model=newest is not None,
@@ -52,7 +58,9 @@ def pending_work(study: Study) -> Work:
         up=store.pairs.open_count,
         started=lambda: _started(study),
         described=study.described,
-        grown=newest is not None and joined_since(study.folder / newest.path, len(study.catalog)) > 0,
+        grown=newest is not None
+        and (joined_since(study.folder / newest.path, len(study.catalog)) > 0 or outgrown(study, newest)),
+        some=some,
     )
     return study.policy.work(now, refit_after=config.refit_after)
 
@@ -74,7 +82,11 @@ class _Shift:
 
     def __init__(self, study: Study, remote: RemoteStudy | None = None, *, once: bool = False) -> None:
         self.study, self._remote, self._once = study, remote, once
-        self._lease, self._file = TrainerLease(study.store), ConfigFollower()
+        self._lease, self._file, self._describer = (
+            TrainerLease(study.store),
+            ConfigFollower(),
+            Describer(study),
+        )
         self._failed_at, self._failed_seq, self._said = 0.0, -1, ""
         self.turns = 0
 
@@ -91,16 +103,17 @@ class _Shift:
         self._file.follow(study)  # the page may have changed it
         if study.follow():
             self._failed_at, self._failed_seq = 0.0, -1  # with other images it may go well
+            self._describer = Describer(study)
         seq = study.store.answers.last_seq()
         lately = time.monotonic() - self._failed_at < RETRY_SECONDS and self._failed_at > 0
-        if seq == self._failed_seq or lately or not pending_work(study) or not self._lease.claim():
+        if seq == self._failed_seq or lately or not self._pending() or not self._lease.claim():
             return False
         try:
             study.sharing.fetch()
-            if kind := pending_work(study):  # another trainer may have done it in between
+            if kind := self._pending():  # another trainer may have done it in between
                 if self._remote is not None:
                     self._remote.check_inputs(study)
-                _turn(study, self._lease, kind)
+                _turn(study, self._lease, kind, self._describer)
                 self.turns += 1
             self._failed_at, self._failed_seq = 0.0, -1
         except LeaseLost:
@@ -114,6 +127,9 @@ class _Shift:
         finally:
             self._lease.release()  # also when told to stop before the turn began, or when there was nothing to do
         return True
+
+    def _pending(self) -> Work:
+        return pending_work(self.study, some=self._describer.paused)
 
     def _in_step(self) -> bool:
         """Take in what other machines have made. Without the newest model we would do again what it has done."""
@@ -206,8 +222,8 @@ def _niceness(study: Study) -> int:
     return NICE if study.store.models.newest() is None else NICE_LATER
 
 
-def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
-    """Do one thing under the lease."""
+def _turn(study: Study, lease: TrainerLease, kind: Work, describer: Describer) -> None:
+    """Do one thing under the lease; while images are being described, with those that have been."""
     from steelyard.terminal import progress_bar
 
     with lease.working(kind), progress_bar(None if logs.chosen_format() == "quiet" else log.info) as bar:
@@ -218,8 +234,10 @@ def _turn(study: Study, lease: TrainerLease, kind: Work) -> None:
 
         if kind == "describe":
             lease.say("computing what the model sees of the images")
-            study.seen(progress)
+            describer.turn(progress)
         elif kind == "fit":
+            if describer.paused:
+                describer.catch_up(progress)
             lease.say("training")
             model = study.fit(lease=lease, progress=progress)
             lease.say(f"model {model.id} from {model.answers} answers")
