@@ -27,7 +27,7 @@ _REQUIRED = (
 # module → (what it is for, extra)
 _OPTIONAL = {
     "psycopg": ("PostgreSQL studies", "postgres"),
-    "ray": ("experiments and scoring on a cluster", "ray"),
+    "ray": ("experiments, scoring and features on a cluster", "ray"),
     "pydicom": ("DICOM images", "dicom"),
     "cryptography": ("signing with a key", "sign"),
     "timm": ("backbones of the timm model zoo", "zoo"),

@@ -17,7 +17,12 @@ __all__ = ["SECRETS", "VARIABLES", "is_on", "read_secret", "thread_limits", "unk
 
 _PREFIX = "STEELYARD_"
 
-SECRETS = ("STEELYARD_STORE_PASSWORD", "STEELYARD_METRICS_TOKEN", "STEELYARD_OIDC_CLIENT_SECRET")
+SECRETS = (
+    "STEELYARD_STORE_PASSWORD",
+    "STEELYARD_METRICS_TOKEN",
+    "STEELYARD_OIDC_CLIENT_SECRET",
+    "STEELYARD_DICOMWEB_TOKEN",
+)
 """Each may also be given as the name of a file that holds it, with `_FILE` behind its name."""
 
 VARIABLES = frozenset(
@@ -42,6 +47,10 @@ VARIABLES = frozenset(
         "STEELYARD_OIDC_ROLES",
         "STEELYARD_OIDC_REDIRECT",
         "STEELYARD_STORE",
+        "STEELYARD_STUDIES",
+        "STEELYARD_MODELS",
+        "STEELYARD_IMAGES",
+        "STEELYARD_CACHE",
         "STEELYARD_TRAIN",
         "STEELYARD_THREADS",
         "STEELYARD_WEIGHTS",

@@ -6,9 +6,11 @@
     ├── CatalogError       a folder, CSV or matrix that does not describe images
     ├── PairError          pairs that cannot be formed
     ├── RankerError        training, weights, checkpoints, prediction
+    ├── ProcessError       processes that cannot train together, or no longer: one of them is gone
     ├── AcquireError       choosing what to ask next
     ├── StoreError         the database of answers (store/errors.py tells yours, try again and broken apart)
     ├── StudyError         the folder that ties them together
+    ├── EngineError        where work runs: a cluster that does not answer, workers that are killed again and again
     ├── ExperimentError    methods × folds × seeds
     └── MissingExtraError  an optional part that is not installed
 
@@ -31,10 +33,12 @@ __all__ = [
     "AcquireError",
     "CatalogError",
     "ConfigError",
+    "EngineError",
     "ExperimentError",
     "ImageError",
     "MissingExtraError",
     "PairError",
+    "ProcessError",
     "RankerError",
     "SteelyardError",
     "StoreError",
@@ -84,6 +88,10 @@ class RankerError(SteelyardError):
     """Training, weights, checkpoints or prediction went wrong."""
 
 
+class ProcessError(SteelyardError):
+    """Several processes cannot train together, or no longer, because one is gone; no fault of the model or its checkpoint."""
+
+
 class AcquireError(SteelyardError):
     """The next pairs cannot be chosen as asked."""
 
@@ -104,6 +112,10 @@ class StoreError(SteelyardError):
 
 class StudyError(SteelyardError):
     """A study folder is missing, damaged or used in the wrong order."""
+
+
+class EngineError(SteelyardError):
+    """Work that was handed to other processes or machines did not come back."""
 
 
 class ExperimentError(SteelyardError):

@@ -43,6 +43,22 @@ def quick_studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """Ray with two workers, started once; it takes seconds."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    from steelyard.engine import _quiet
+
+    with _quiet():
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error", _node_ip_address="127.0.0.1"
+        )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Any]:
     """The server; a worker of pytest-xdist has its own."""
     with warnings.catch_warnings():

@@ -17,7 +17,7 @@ PACKAGE = Path(steelyard.__file__).parent
 # Top to bottom, as in docs/architecture.md. A room may import rooms above it, and itself.
 ROOMS = [
     "errors", "progress", "terminal", "arrays", "options", "privacy", "files", "environment", "config", "images", "pairs", "splits", "store", "ranker", "acquire",
-    "annotators", "evaluate", "loop", "trust", "study", "rescue", "exchange", "engine", "experiment", "demo", "doctor", "report", "web", "cli",
+    "annotators", "evaluate", "loop", "trust", "study", "rescue", "exchange", "engine", "scoring", "experiment", "demo", "doctor", "report", "web", "cli",
 ]  # fmt: skip
 
 

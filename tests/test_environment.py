@@ -18,7 +18,8 @@ from steelyard.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 # Who does something once by hand needs no variable for it.
-BY_HAND = {"study", "once", "help"}
+# A worker without a folder takes STEELYARD_STORE for --store; beside a folder the variable is the study's (`store/address.py`).
+BY_HAND = {"study", "once", "store", "help"}
 
 
 def table() -> list[str]:
@@ -72,7 +73,7 @@ def test_what_is_set_from_outside_reaches_the_server(tmp_path: Path, monkeypatch
         monkeypatch.setenv(f"STEELYARD_{name}", value)
     app(["serve", str(tmp_path), "--port", "9001"], standalone_mode=False)
     assert given == {
-        "study": tmp_path, "host": "0.0.0.0", "port": 9001, "public_url": "https://a.example", "tls_cert": Path("c.pem"),
+        "study": [tmp_path], "many": False, "host": "0.0.0.0", "port": 9001, "public_url": "https://a.example", "tls_cert": Path("c.pem"),
         "tls_key": Path("k.pem"), "proxies": ["10.0.0.5,10.1.0.0/24"], "auth_header": "X-User", "auth_create": True,
         "log_format": "json", "train": False,
     }, "an option wins"  # fmt: skip

@@ -20,13 +20,15 @@ from steelyard.cli import (  # noqa: F401 - importing them is what registers the
     questions,
     rescue,
     research,
+    scores,
     serving,
     study,
+    training,
     trust,
 )
 from steelyard.cli.console import app, escape_markup, out
 from steelyard.environment import unknown_variables
-from steelyard.errors import SteelyardError, why_not
+from steelyard.errors import ConfigError, SteelyardError, why_not
 from steelyard.privacy import read_umask
 from steelyard.terminal import err
 
@@ -67,10 +69,26 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+def _check_processes(command: str | None) -> None:
+    """Several processes that torchrun has started would each do the same work, in one another's way."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or command == "train":
+        return
+    from steelyard.ranker.processes import launched
+
+    if launched() > 1:
+        if os.environ.get("RANK") != "0":
+            sys.exit(0)  # the first says it once, and its exit code is that of all
+        raise ConfigError(
+            f"`steelyard {command}` runs in one process; start it without torchrun (`steelyard train` alone can use several)"
+        )
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Turn “which of these two is worse?” into a severity scale with as few questions as possible."""
+    _check_processes(context.invoked_subcommand)

@@ -154,7 +154,7 @@ def check(
 def relocate(
     study: StudyFolder,
     images: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where the images are now.", show_default=False)
+        str, typer.Argument(metavar="DIR", help="Folder or URL where the images are now.", show_default=False)
     ],
     as_json: AsJson = False,
 ) -> None:

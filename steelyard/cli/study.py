@@ -17,7 +17,6 @@ from steelyard.cli.console import (
     PresetName,
     StudyFolder,
     app,
-    deliver,
     deliver_facts,
     escape_markup,
     opened_study,
@@ -38,16 +37,14 @@ Download = Annotated[
     typer.Option("--download", help="Download pretrained weights if this machine has none."),
 ]
 
-_NOTHING_TO_DOWNLOAD = (
-    "--download fetches the weights of a backbone, and feature rows need none; leave it out"
-)
+NOTHING_TO_DOWNLOAD = "--download fetches the weights of a backbone, and feature rows need none; leave it out"
 
 
 @app.command()
 def init(
     study: StudyFolder,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the images (or a MedMNIST .npz).")
+        str | None, typer.Option(metavar="DIR", help="Folder or URL of the images (or a MedMNIST .npz).")
     ] = None,
     layout: Annotated[Layout, typer.Option(help="How the folder is read.")] = Layout.folder,
     labels: Annotated[
@@ -65,7 +62,10 @@ def init(
     ] = "",
     store: Annotated[
         str,
-        typer.Option(metavar="URL", help="postgresql+psycopg://… instead of study.db; also STEELYARD_STORE."),
+        typer.Option(
+            metavar="URL",
+            help="postgresql+psycopg://…/database instead of study.db; ?schema=NAME for one of many studies in it; also STEELYARD_STORE.",
+        ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Random seed of the study.")] = 0,
     on_error: Annotated[
@@ -79,17 +79,20 @@ def init(
 ) -> None:
     """Make a study from a folder of images, and compute what its model sees of them."""
     from steelyard.images.reading import read_catalog
+    from steelyard.images.remote import whole_place
     from steelyard.store.address import kept_address
     from steelyard.study import Study, study_config
     from steelyard.study.making import check_catalog, check_place, check_store, made_folder
 
     check_place(study)
+    if images is None and features is None and labels is not None:
+        images = str(labels.resolve().parent)  # the table names its images by URL, or beside itself
     if images is None and features is None:
         raise ConfigError(
             "no images given; name their folder with --images DIR, or a matrix with --features NPY"
         )
     if download and features is not None:
-        raise ConfigError(_NOTHING_TO_DOWNLOAD)
+        raise ConfigError(NOTHING_TO_DOWNLOAD)
     if on_error not in ("skip", "fail"):
         raise ConfigError(f"--on-error is skip or fail, not '{on_error}'")
     kind = "features" if images is None else ("csv" if labels and layout is Layout.folder else layout.value)
@@ -100,7 +103,7 @@ def init(
         seed=seed,
         store=kept_address(store),
         images={
-            "root": str(images.resolve()) if images else "",
+            "root": whole_place(images) if images else "",
             "layout": kind,
             "labels": str(labels.resolve()) if labels else "",
             "features": str(features.resolve()) if features else "",
@@ -111,14 +114,14 @@ def init(
         **({"ranker": {"weights": "download"}} if download else {}),
     )
     # Whoever wants to hear of the first bad file hears of it before anything is computed.
-    checked_first = later or on_error == "fail"
+    checked_first, cache = later or on_error == "fail", study / "cache"
     with made_folder(study):
         with progress_bar() as progress:
-            catalog = read_catalog(config.images, check=checked_first, progress=progress)
+            catalog = read_catalog(config.images, check=checked_first, cache=cache, progress=progress)
         if not checked_first:
             check_catalog(catalog, config)
-            check_store(config)
-            catalog = _described(catalog, config, study / "cache")
+            check_store(config, catalog)
+            catalog = _described(catalog, config, cache)
         with progress_bar() as progress:
             made = Study.create(study, catalog, config=config, progress=progress)
     if checked_first and not later:
@@ -142,7 +145,7 @@ def _described(catalog: Catalog, config: StudyConfig, cache: Path) -> Catalog:
             return catalog
         read = frozenset(catalog.ids) - {catalog.ids[row] for row in absent.tolist()}
     with progress_bar() as progress:  # names the others, with the reason
-        return read_catalog(config.images, known=read, progress=progress)
+        return read_catalog(config.images, known=read, cache=cache, progress=progress)
 
 
 def describe_images(made: Study) -> None:
@@ -213,118 +216,6 @@ def next_pairs(
     for row in rows:
         table.add_row(str(row["pair"]), str(row["left"])[:12], str(row["right"])[:12], str(row["reason"]))
     out.print(table)
-
-
-@app.command()
-def train(study: StudyFolder, download: Download = False, as_json: AsJson = False) -> None:
-    """Train the ranker on all answers so far."""
-    with opened_study(study) as opened:
-        if download and opened.config.ranker.backbone == "none":
-            raise ConfigError(_NOTHING_TO_DOWNLOAD)
-        if download and not opened.config.ranker.weights:
-            opened.config = opened.config.with_changes(ranker={"weights": "download"})
-        with progress_bar() as progress:
-            model = opened.fit(progress=progress)
-        accuracy = opened.accuracy()
-    if model.note:
-        named = f": {', '.join(model.unreadable)}" if model.unreadable else ""
-        err.print(escape_markup(f"{model.note}{named}"), soft_wrap=True)
-    if as_json:
-        print_json(
-            {
-                "model": model.id,
-                "round": model.round,
-                "folder": str(model.folder),
-                "answers": model.answers,
-                "accuracy": accuracy.to_dict(),
-            }
-        )
-        return
-    out.print(f"model {model.id} trained on {model.answers} answers\n{accuracy.sentence}")
-
-
-@app.command()
-def score(
-    study: StudyFolder,
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="New images; the study's own by default.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="scores.csv or scores.parquet.")
-    ] = None,
-    question: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY", help="One scale in full, by the key of its question; main is the main one."
-        ),
-    ] = "",
-    answers_alone: Annotated[
-        bool, typer.Option("--answers-alone", help="Also scores from the answers alone, without the images.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Score images: score, uncertainty, interval and rank, and how unlike the study's images each is.
-
-    A higher score has more of what the question asks for; 0 is the middle of the study's images, and scores have no unit of
-    their own. `low` to `high` is score ± 1.96 × `uncertainty`: for 95% of images, where the score would end up with ever more
-    answers of the same people. Images whose intervals overlap widely are not reliably ordered.
-
-    `unlike` is the share of the study's images that are more typical; `off_domain` flags images of another organ or modality,
-    damaged ones and often those of another camera: 4% of new images of the same kind are flagged by chance.
-
-    Where a study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and `composite`: the weighted mean
-    of all scales, each with mean 0 and deviation 1 over the study's images. Its uncertainty takes their errors as independent.
-
-    With --answers-alone there are also `alone`, `alone_low`, `alone_high` (95%) and `alone_rank`: Bradley and Terry's scores
-    (Rao and Kupper's with ties) in logits of the answers, drawn towards 0 by a weak prior where answers are few; `model_alone`,
-    the model's score on that scale; `differs`, where the two contradict each other (mislabelled, or a blind spot of the model);
-    and `infit`, `outfit`, how much answers about the image surprise (1 is as expected). Without a model there are only these.
-    """
-    from steelyard.study.domain import sentence as about_domain
-
-    with opened_study(study) as opened, progress_bar() as progress:
-        table = opened.score(
-            folder, question=question or None, answers_alone=answers_alone, progress=progress
-        )
-        if folder is None:
-            _say_without_score(opened, len(table))
-        if (folder is not None or table.attrs.get("domain")) and (
-            said := about_domain(table, own=folder is None)
-        ):
-            err.print(escape_markup(said), soft_wrap=True)
-    deliver(table, output, as_json)
-
-
-def _say_without_score(opened: Study, scored: int) -> None:
-    from steelyard.study.scores import without_score
-
-    excluded = len(opened.store.images.excluded_rows())
-    if said := without_score(len(opened.catalog), scored, excluded):
-        err.print(said, soft_wrap=True)
-
-
-@app.command()
-def grade(
-    study: StudyFolder,
-    method: Annotated[
-        str, typer.Option(help="ordinal, isotonic, or rounding (multi-task scores).")
-    ] = "ordinal",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="grades.csv or grades.parquet.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Turn scores into grades, with intervals, learnt from the images that have one."""
-    from steelyard.study.domain import sentence as about_domain
-    from steelyard.trust.grade_sets import sentence
-
-    with opened_study(study) as opened:
-        table = opened.grade(method=method)
-        _say_without_score(opened, len(table))
-        err.print(sentence(opened.grade_scale(method)))
-        if table.attrs["domain"]:
-            err.print(escape_markup(about_domain(table, own=True)), soft_wrap=True)
-    deliver(table, output, as_json)
 
 
 @app.command()

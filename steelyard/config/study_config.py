@@ -40,6 +40,7 @@ class StudyConfig(Section):
         name: what people call it.
         seed: where all chance of the study comes from.
         store: database URL; empty is `study.db` (SQLite) in the study folder.
+        models: URL of a folder (s3://…, file:///…) through which workers without the study folder share models; empty for none.
         refit_after: how many new answers there are before the model is fitted again.
         images: where the images are.
         ranker: the score and how it is learnt.
@@ -52,6 +53,7 @@ class StudyConfig(Section):
     name: str = ""
     seed: ZeroOrMore = 0
     store: str = ""
+    models: str = ""
     refit_after: Annotated[int, Field(ge=1), Expect("1 or more answers")] = 20
     images: ImagesConfig = Field(default_factory=ImagesConfig)
     ranker: RankerField = Field(default_factory=ConvexConfig)

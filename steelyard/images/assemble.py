@@ -16,19 +16,33 @@ from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.columns import category_column, number_column, text_column
-from steelyard.images.files import Search, look_at_all
+from steelyard.images.files import look_at_all
 from steelyard.images.labels import grade_codes, ordered_by_name
+from steelyard.images.remote import is_url, join
 from steelyard.images.report import CatalogReport, Duplicate, Noticed, SameName
+from steelyard.images.search import Search
 
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
     from steelyard.images.files import Looking
 
-__all__ = ["build", "from_files"]
+__all__ = ["NoImagesError", "build", "from_files"]
+
+
+class NoImagesError(CatalogError):
+    """Not one image was found.
+
+    Attributes:
+        bad: files that could have been some, and why they are none.
+    """
+
+    def __init__(self, message: str, bad: Sequence[Noticed] = ()) -> None:
+        super().__init__(message)
+        self.bad = tuple(bad)
 
 
 def from_files(
-    root: Path,
+    root: Path | str,
     search: Search,
     *,
     options: Looking,
@@ -39,7 +53,7 @@ def from_files(
     same_names: bool = False,
     notes: Sequence[str] = (),
 ) -> Catalog:
-    """Look at the files found, and put those that are images into a catalog."""
+    """Look at the files found, and put those that are images into a catalog; those at a URL under their whole address."""
     if options.get("on_error") == "fail" and search.bad:
         raise ImageError(search.bad[0].path, search.bad[0].reason)
     said = list(notes)
@@ -51,7 +65,12 @@ def from_files(
             said.append(f"grades ordered by name: {' < '.join(order)}; give grade_names for another order")
     columns: dict[str, list[Any]] = defaultdict(list)
     mislabelled: list[Noticed] = []
-    for position, found in enumerate(look_at_all(root, search.paths, **options)):
+    groups = search.groups if groups is None else groups
+    looking = {key: value for key, value in options.items() if key != "only"}
+    only = options.get("only")
+    chosen = [at for at, path in enumerate(search.paths) if only is None or path in only]
+    looked = look_at_all(root, [search.paths[at] for at in chosen], **looking)  # type: ignore[arg-type]
+    for position, found in zip(chosen, looked, strict=True):
         if isinstance(found, ImageError):
             search.bad.append(Noticed(found.path, found.reason))
             continue
@@ -60,7 +79,8 @@ def from_files(
         for frame, id in enumerate(found.ids, 1):
             several = len(found.ids) > 1
             columns["id"].append(id)
-            columns["path"].append(f"{found.path}#{frame}" if several else found.path)
+            path = join(root, found.path) if isinstance(root, str) and not is_url(found.path) else found.path
+            columns["path"].append(f"{path}#{frame}" if several else path)
             columns["frame"].append(frame if several else 0)
             if codes is not None:
                 columns["grade"].append(codes[position])
@@ -72,7 +92,7 @@ def from_files(
             if search.bad
             else _other_files(search.passed_over)
         )
-        raise CatalogError(f"there are no images in {root}{why}")
+        raise NoImagesError(f"there are no images in {root}{why}", search.bad)
     if not any(columns["frame"]):
         del columns["frame"]
     report = CatalogReport(
@@ -85,10 +105,11 @@ def from_files(
     return build(
         columns,
         kind="files",
-        root=root.absolute(),
+        root=root.absolute() if isinstance(root, Path) else None,
         grade_names=order,
         report=report,
         max_megapixels=options.get("max_megapixels", 100.0),
+        originals=options.get("originals"),
     )
 
 

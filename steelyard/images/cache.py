@@ -29,9 +29,12 @@ from steelyard.files import write_atomically
 from steelyard.images.columns import Strings, hex_view
 from steelyard.images.decode import Reading
 from steelyard.images.files import content_id
+from steelyard.images.ordered import gather
 from steelyard.progress import Progress
 
-__all__ = ["UnreadableImages", "cached_pixels", "cached_rows", "kept_rows", "pixel_settings"]
+__all__ = [
+    "RowFiles", "UnreadableImages", "cached_pixels", "cached_rows", "find_rows", "kept_rows", "keys_of", "pixel_settings",
+]  # fmt: skip
 
 _FORMAT = 1
 _ID = np.dtype("S32")
@@ -106,8 +109,8 @@ def cached_rows(
         UnreadableImages: images that `compute` could not read; all other rows are in the cache.
         CatalogError: settings that are not JSON, rows of another shape or not finite, or a disk that is full.
     """
-    keys = _keys(ids)
-    store = _Rows(Path(folder), tuple(int(n) for n in row_shape), np.dtype(dtype), settings)
+    keys = keys_of(ids)
+    store = RowFiles(Path(folder), tuple(int(n) for n in row_shape), np.dtype(dtype), settings)
     failures: list[tuple[int, ImageError]] = []
     todo = store.missing(keys)
     if len(todo):  # an id that is given twice is computed once
@@ -141,16 +144,19 @@ def kept_rows(
 
     The shape of a row need not be known: finding it out may mean loading a network.
     """
-    keys = _keys(ids)
-    for path in sorted(Path(folder).glob("*/settings.json")):
+    keys, store = keys_of(ids), find_rows(Path(folder), settings)
+    return None if store is None or len(store.missing(keys)) else store.take(keys)
+
+
+def find_rows(folder: Path, settings: Mapping[str, Any]) -> RowFiles | None:
+    """The cache of some settings, whatever the shape of its rows."""
+    for path in sorted(folder.glob("*/settings.json")):
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # somebody is making it, or it is not ours
         if about.get("settings") == dict(settings) and about.get("format") == _FORMAT:
-            store = _Rows(Path(folder), tuple(about["row_shape"]), np.dtype(about["dtype"]), settings)
-            if not len(store.missing(keys)):
-                return store.take(keys)
+            return RowFiles(folder, tuple(about["row_shape"]), np.dtype(about["dtype"]), settings)
     return None
 
 
@@ -222,7 +228,7 @@ def _try(
     return rows, np.concatenate([left[1], right[1]]), left[2] + right[2]
 
 
-class _Rows:
+class RowFiles:
     """The files of one cache."""
 
     def __init__(
@@ -317,7 +323,7 @@ class _Rows:
             self._add(keys)
 
     def take(self, keys: NDArray[np.bytes_]) -> NDArray[Any]:
-        """The rows of these keys, all of which are there: mapped if they are in order, else gathered."""
+        """The rows of these keys, all of which are there: mapped if they are in order or very many, else gathered."""
         if not len(keys):
             return np.empty((0, *self.shape), dtype=self.dtype)
         places = self.places(keys)
@@ -325,7 +331,7 @@ class _Rows:
         first = int(places[0])
         if np.array_equal(places, np.arange(first, first + len(places))):
             return mapped[first : first + len(places)]
-        return np.asarray(mapped[places])
+        return gather(mapped, places, self.folder)
 
 
 def _write(path: Path, offset: int, data: bytes) -> None:
@@ -338,7 +344,7 @@ def _write(path: Path, offset: int, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _checked(rows: NDArray[Any], store: _Rows, keys: NDArray[np.bytes_]) -> NDArray[Any]:
+def _checked(rows: NDArray[Any], store: RowFiles, keys: NDArray[np.bytes_]) -> NDArray[Any]:
     if rows.shape != (len(keys), *store.shape):
         raise CatalogError(f"computed rows have the shape {rows.shape}, expected {(len(keys), *store.shape)}")
     with np.errstate(over="ignore"):  # what does not fit in float16 becomes infinite and is caught below
@@ -351,13 +357,13 @@ def _checked(rows: NDArray[Any], store: _Rows, keys: NDArray[np.bytes_]) -> NDAr
     return rows
 
 
-def _keys(ids: Sequence[str] | NDArray[np.str_] | Strings) -> NDArray[np.bytes_]:
+def keys_of(ids: Sequence[str] | NDArray[np.str_] | Strings) -> NDArray[np.bytes_]:
     """Ids as 32 bytes each; ids of another form are hashed to that length."""
     if isinstance(ids, Strings):
         try:
             keys = np.ascontiguousarray(hex_view(ids.arrow))
         except (ValueError, AttributeError):
-            return _keys(ids.tolist())
+            return keys_of(ids.tolist())
     else:
         plain = (
             id if len(id) == 32 and id.isascii() and id.isalnum() else content_id(id.encode())

@@ -24,7 +24,9 @@ from steelyard.images.decode import RGB, OnError, Reading, decode, read_many
 from steelyard.images.files import in_threads
 from steelyard.images.layouts import Layouts
 from steelyard.images.lookup import rows_by_id
-from steelyard.images.moving import Relocated, find_again, is_still
+from steelyard.images.moving import Relocated, find_again, what_is_wrong
+from steelyard.images.originals import Originals, read_original
+from steelyard.images.remote import as_place, place_of
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
 from steelyard.progress import Progress
 
@@ -45,9 +47,10 @@ class Catalog(Layouts):
     `relocate` return another.
 
     Attributes:
-        root: folder that `paths` are relative to; None where there are no files.
+        root: folder that `paths` are relative to; None where there are no files, or where they lie elsewhere.
         grade_names: the grades in order; a grade's code is its position here.
         report: what was left out or noticed while it was made.
+        originals: where files that lie elsewhere are kept for a while; None keeps none. A study sets its own.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Catalog(Layouts):
         report: CatalogReport | str | None = None,
         array: NDArray[Any] | None = None,
         max_megapixels: float = 100.0,
+        originals: Originals | None = None,
     ) -> None:
         """From columns; the `from_…` constructors are the usual way.
 
@@ -73,6 +77,7 @@ class Catalog(Layouts):
             report: as an object or as its JSON.
             array: the pixels or features themselves, where they are in no file yet.
             max_megapixels: a larger picture is not read.
+            originals: where files that lie elsewhere are kept.
         """
         self._table = table.combine_chunks()
         self.kind: Kind = kind
@@ -80,6 +85,7 @@ class Catalog(Layouts):
         self.source = source
         self.grade_names = tuple(grade_names)
         self.max_megapixels = max_megapixels
+        self.originals = originals
         self._report = report if report is not None else CatalogReport()
         self._array = array
         self._splits: dict[str, NDArray[Any]] = {}
@@ -97,7 +103,8 @@ class Catalog(Layouts):
 
     def __repr__(self) -> str:
         grades = f", grades {' < '.join(self.grade_names)}" if self.grade_names else ""
-        return f"Catalog({len(self):,} images, {self.kind} in {self.root or self.source or 'memory'}{grades})"
+        where = self.root or self.source or ("URLs" if self.kind == "files" else "memory")
+        return f"Catalog({len(self):,} images, {self.kind} in {where}{grades})"
 
     @property
     def ids(self) -> Strings:
@@ -106,7 +113,7 @@ class Catalog(Layouts):
 
     @property
     def paths(self) -> Strings:
-        """Paths relative to `root`, or absolute, with forward slashes; a DICOM frame is `file.dcm#3`."""
+        """Paths relative to `root`, absolute ones, or URLs, with forward slashes; a DICOM frame is `file.dcm#3`."""
         return Strings(self._column("path"))
 
     @property
@@ -214,13 +221,17 @@ class Catalog(Layouts):
             pixels = self._load_array(self.official_split[row] if self.official_split is not None else "")
             picture = np.asarray(pixels[int(self._numbers("row")[row])])
             return np.repeat(picture[:, :, None], 3, axis=2) if picture.ndim == 2 else np.array(picture)
-        if self.root is None:
-            raise ImageError(
-                self.paths[row],
-                "has no pixels: the catalog was made from features, without a folder of images",
-            )
-        file, frame = self._file(row)
-        return decode(file, frame=max(frame, 1), max_megapixels=self.max_megapixels, least=least)
+        place, frame = self.place(row)
+        if isinstance(place, str):
+            id = self.ids[row] if self.kind == "files" else ""
+            source: Path | bytes = read_original(place, self.originals, id=id, frame=frame)
+        elif self.root is None and self.kind == "features":
+            why = "has no pixels: the catalog was made from features, without a folder of images"
+            raise ImageError(self.paths[row], why)
+        else:
+            source = place
+        name, frame = str(place), max(frame, 1)
+        return decode(source, frame=frame, max_megapixels=self.max_megapixels, least=least, name=name)
 
     def read_many(
         self,
@@ -245,29 +256,24 @@ class Catalog(Layouts):
             progress=progress,
         )
 
+    def place(self, row: int) -> tuple[Path | str, int]:
+        """Where an image's file is – a path or a URL – and which frame of it, 0 where it has one alone."""
+        frame = int(self._column("frame")[row].as_py()) if self._has("frame") else 0
+        return place_of(self.root, self.paths[row].removesuffix(f"#{frame}" if frame else "")), frame
+
     def raw_path(self, row: int) -> Path | None:
-        """Absolute path of the image's file, or None where it has none of its own."""
+        """Absolute path of the image's file, or None where it has none of its own on this machine."""
         if self.kind == "files" or (self.kind == "features" and self.root is not None):
-            return self._file(row)[0].absolute()
+            place = self.place(row)[0]
+            return place.absolute() if isinstance(place, Path) else None
         return None
 
     def verify(self, *, workers: int = 0, progress: Progress | None = None) -> tuple[Noticed, ...]:
         """Read every image once: what is missing, unreadable or no longer has the bytes it had."""
-
-        def one(row: int) -> Noticed | None:
-            path = self.paths[row]
-            try:
-                self.read_small(row, 1)
-                if self.kind == "files":
-                    file, frame = self._file(row)
-                    if not is_still(file, max(frame, 1), self.ids[row]):
-                        return Noticed(path, "has other bytes than when the catalog was made")
-            except ImageError as error:
-                return Noticed(path, error.reason)
-            return None
-
-        found = in_threads(one, range(len(self)), workers, progress, "images verified")
-        return tuple(noticed for noticed in found if noticed is not None)
+        reasons = in_threads(
+            lambda row: what_is_wrong(self, row), range(len(self)), workers, progress, "images verified"
+        )
+        return tuple(Noticed(self.paths[row], why) for row, why in enumerate(reasons) if why)
 
     def validate(self) -> None:
         """Read every column and compare it with itself; opening alone reads none.
@@ -288,23 +294,23 @@ class Catalog(Layouts):
 
     # Moving
 
-    def with_root(self, root: str | Path) -> Catalog:
-        """The same catalog after its folder was moved; nothing is read."""
-        new = Path(root).absolute()
-        source = new / self.source.name if self.kind == "npz" and self.source is not None else self.source
-        return self._with(self._table, root=new, source=source)
+    def with_root(self, root: str | Path | None, *, source: Path | None = None) -> Catalog:
+        """The same catalog after its folder, or the NumPy file of its rows, was moved; nothing is read."""
+        new = self.root if root is None else Path(root).absolute()
+        moved = new / self.source.name if self.kind == "npz" and self.source and new else self.source
+        return self._with(self._table, root=new, source=source or moved)
 
     def relocate(self, root: str | Path, *, workers: int = 0, progress: Progress | None = None) -> Relocated:
-        """Find the images again by their bytes, after they were moved or renamed below a new root.
+        """Find the images again by their bytes, after they were moved or renamed below a new folder or URL.
 
         Raises:
             CatalogError: there is no such folder, or the catalog is not one of files.
         """
         if self.kind != "files":
             raise CatalogError(f"only images in files can be found again, not {self.kind}; use with_root")
-        new = Path(root).absolute()
-        old = self.paths.tolist()
-        paths, missing = find_again(self, new, workers=workers, progress=progress)
+        place, old = as_place(root), self.paths.tolist()
+        new = place.absolute() if isinstance(place, Path) else None
+        paths, missing = find_again(self, new or place, workers=workers, progress=progress)
         table = self._table.set_column(self._table.schema.get_field_index("path"), "path", text_column(paths))
         moved = sum(a != b for a, b in zip(paths, old, strict=True))
         return Relocated(self._with(table, root=new), moved, missing)
@@ -376,12 +382,6 @@ class Catalog(Layouts):
             self._order = np.argsort(self._keys).astype(np.int64)
         return self._order
 
-    def _file(self, row: int) -> tuple[Path, int]:
-        assert self.root is not None
-        path = self.paths[row]
-        frame = int(self._column("frame")[row].as_py()) if self._has("frame") else 0
-        return self.root / (path.removesuffix(f"#{frame}") if frame else path), frame
-
     def _load_array(self, split: str = "") -> NDArray[Any]:
         with self._lock:
             if self._array is not None:
@@ -393,7 +393,7 @@ class Catalog(Layouts):
             return self._splits[split]
 
     def _with(self, table: pa.Table, **changes: Any) -> Catalog:
-        names = ("kind", "root", "source", "grade_names", "max_megapixels")
+        names = ("kind", "root", "source", "grade_names", "max_megapixels", "originals")
         values = {name: getattr(self, name) for name in names}
         values |= {"report": self._report, "array": self._array}
         return Catalog(table, **(values | changes))

@@ -52,7 +52,12 @@ _FRAME = re.compile(r"(.+)#([1-9]\d*)")
 
 
 def decode(
-    source: str | Path | bytes, *, max_megapixels: float = 100.0, frame: int = 1, least: int = 0
+    source: str | Path | bytes,
+    *,
+    max_megapixels: float = 100.0,
+    frame: int = 1,
+    least: int = 0,
+    name: str = "<bytes>",
 ) -> RGB:
     """Read one image.
 
@@ -62,6 +67,7 @@ def decode(
         frame: which frame of a DICOM file, counted from 1.
         least: a JPEG may be unpacked at a half, a quarter or an eighth of its size as long as no side gets shorter than
             this; 0 unpacks everything whole. All of the file is read either way, so that damage is found.
+        name: what errors call bytes.
 
     Returns:
         uint8 RGB, shape (H, W, 3), contiguous and writable.
@@ -71,7 +77,7 @@ def decode(
         MissingExtraError: a DICOM file without the `dicom` extra.
     """
     if isinstance(source, bytes):
-        return _decode(io.BytesIO(source), "<bytes>", max_megapixels, frame, least)
+        return _decode(io.BytesIO(source), name, max_megapixels, frame, least)
     path = Path(source)
     if (match := _FRAME.fullmatch(str(source))) and not path.exists():
         path, frame = Path(match[1]), int(match[2])

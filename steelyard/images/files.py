@@ -1,24 +1,37 @@
-"""Files below a folder: found, hashed, looked at – many at a time."""
+"""Files below a folder or a URL: found, hashed, looked at – many at a time."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import IO, TypedDict, TypeVar
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images import dicom
 from steelyard.images.decode import OnError, decode, quiet, workers_for
-from steelyard.images.formats import HEAD_BYTES, describe, is_image_name, mislabelled, sniff
-from steelyard.images.report import Noticed
+from steelyard.images.formats import HEAD_BYTES, describe, mislabelled, sniff
+from steelyard.images.hashing import content_id, frame_id
+from steelyard.images.originals import Originals
+from steelyard.images.remote import list_urls, place_of, read_url
+from steelyard.images.search import Search, Signature, is_hidden_folder
+from steelyard.images.unreachable import UnreachableError
 from steelyard.progress import Progress
 
-__all__ = ["Found", "Looking", "Search", "content_id", "find_images", "in_threads", "look_at", "look_at_all"]
+__all__ = [
+    "Found",
+    "Looking",
+    "content_id",
+    "find_images",
+    "in_threads",
+    "look_at",
+    "look_at_all",
+    "signatures_of",
+]
 
 _CHUNK = 1 << 20
 _Item = TypeVar("_Item")
@@ -33,31 +46,20 @@ class Looking(TypedDict, total=False):
         on_error: `skip` a bad file with a line in the report, or `fail` with the first. Default: skip.
         max_megapixels: a larger picture is taken for a decompression bomb. Default: 100.
         known: ids of images that were decoded before; `check` need not decode them again.
+        only: of all that is found, these paths alone; None takes all.
+        originals: where files that lie elsewhere are kept for a while; None keeps none.
         workers: threads; 0 takes one per core.
         progress: called after every file.
     """
 
     check: bool
     known: Collection[str]
+    only: Collection[str] | None
+    originals: Originals | None
     on_error: OnError
     max_megapixels: float
     workers: int
     progress: Progress | None
-
-
-@dataclass
-class Search:
-    """What lies below a folder.
-
-    Attributes:
-        paths: image files, relative to the folder, with forward slashes, sorted.
-        passed_over: number of other files by suffix.
-        bad: files that cannot even be named.
-    """
-
-    paths: list[str] = field(default_factory=list)
-    passed_over: Counter[str] = field(default_factory=Counter)
-    bad: list[Noticed] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -75,63 +77,68 @@ class Found:
     odd: str = ""
 
 
-def content_id(*parts: bytes | memoryview) -> str:
-    """The id of these bytes: the first 32 hex digits of their BLAKE2b hash.
-
-    >>> content_id(b"abc") == hashlib.blake2b(b"abc").hexdigest()[:32]
-    True
-    """
-    digest = hashlib.blake2b()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()[:32]
-
-
-def find_images(root: Path) -> Search:
-    """All image files below a folder, hidden ones left out, links followed but no circles.
-
-    A file is taken for an image by its suffix; one without a suffix if it starts like one (DICOM often has none).
+def find_images(root: Path | str) -> Search:
+    """All image files below a folder or a URL, hidden ones left out, links followed but no circles.
 
     Raises:
-        CatalogError: there is no such folder.
+        CatalogError: there is no such folder, or nothing at the URL.
+        UnreachableError: nobody answers there.
     """
+    if isinstance(root, str):
+        return list_urls(root)
     if not root.is_dir():
         raise CatalogError(f"there is no folder {root}" + (" (it is a file)" if root.exists() else ""))
     search = Search()
     for folder, names in _walk(root):
         for name in names:
             path = f"{folder}{name}"
-            if name.startswith(".") or name == "DICOMDIR":
-                continue
-            if not is_image_name(name) and ("." in name or not _starts_like_an_image(root / path)):
-                search.passed_over[Path(name).suffix.lower()] += 1
-                continue
-            try:
-                path.encode("utf-8")
-            except UnicodeEncodeError:
-                shown = os.fsencode(path).decode("utf-8", "replace")
-                search.bad.append(Noticed(shown, "has a name that is not valid UTF-8: rename it"))
-                continue
-            search.paths.append(path)
+            search.take(path, lambda path=path: _starts_like_an_image(root / path))  # type: ignore[misc]
     search.paths.sort()
     return search
 
 
+def signatures_of(root: Path | str, search: Search) -> dict[str, Signature]:
+    """What a look at each file tells: it changes as long as somebody writes to it."""
+    if isinstance(root, str):
+        return {path: search.signatures.get(path, ()) for path in search.paths}
+    found: dict[str, Signature] = {}
+    for path in search.paths:
+        try:
+            seen = (root / path).stat()
+        except OSError:  # gone again
+            continue
+        found[path] = (seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+    return found
+
+
 def look_at(
-    root: Path, path: str, *, check: bool = False, known: Collection[str] = (), max_megapixels: float = 100.0
+    root: Path | str,
+    path: str,
+    *,
+    check: bool = False,
+    known: Collection[str] = (),
+    max_megapixels: float = 100.0,
+    originals: Originals | None = None,
 ) -> Found:
     """Hash one file and see what it is; with `check` also decode it.
 
     Raises:
         ImageError: missing, empty, not an image – with `check` also anything else that keeps it from being decoded.
+        UnreachableError: it lies elsewhere, and nobody answers there now.
         MissingExtraError: DICOM without the `dicom` extra.
     """
-    full = root / path
+    place = place_of(root, path)
+    try:
+        source: Path | bytes = place if isinstance(place, Path) else read_url(place)
+    except UnreachableError:
+        raise
+    except ImageError as error:
+        raise ImageError(path, error.reason) from error
     digest = hashlib.blake2b()
     try:
-        if full.is_dir():
+        if isinstance(source, Path) and source.is_dir():
             raise ImageError(path, "is a folder, not an image")
-        with full.open("rb") as file:
+        with _open(source) as file:
             head = file.read(HEAD_BYTES)
             digest.update(head)
             while chunk := file.read(_CHUNK):
@@ -154,25 +161,28 @@ def look_at(
     if frames == 1:
         ids: tuple[str, ...] = (digest.hexdigest()[:32],)
     else:
-        ids = tuple(_frame_id(digest, frame) for frame in range(1, frames + 1))
+        ids = tuple(frame_id(digest, frame) for frame in range(1, frames + 1))
     for frame, id in enumerate(ids if check else (), 1):
         if id not in known:
             try:
                 # As small as it gets: a JPEG is read to its end all the same, and that is what shows damage.
-                decode(full, max_megapixels=max_megapixels, frame=frame, least=1)
+                decode(source, max_megapixels=max_megapixels, frame=frame, least=1)
             except ImageError as error:
                 raise ImageError(path, error.reason) from error
+    if originals is not None and isinstance(place, str) and isinstance(source, bytes):
+        originals.keep(place, source)  # whoever makes a catalog looks at the pictures next
     return Found(path, ids, mislabelled(path, kind))
 
 
 def look_at_all(
-    root: Path,
+    root: Path | str,
     paths: Sequence[str],
     *,
     check: bool = False,
     known: Collection[str] = (),
     on_error: OnError = "skip",
     max_megapixels: float = 100.0,
+    originals: Originals | None = None,
     workers: int = 0,
     progress: Progress | None = None,
 ) -> list[Found | ImageError]:
@@ -180,12 +190,17 @@ def look_at_all(
 
     Raises:
         ImageError: the first bad file, when `on_error` is `fail`.
+        UnreachableError: files lie elsewhere, and nobody answers there now: none of them is bad.
         MissingExtraError: DICOM without the `dicom` extra.
     """
 
     def one(path: str) -> Found | ImageError:
         try:
-            return look_at(root, path, check=check, known=known, max_megapixels=max_megapixels)
+            return look_at(
+                root, path, check=check, known=known, max_megapixels=max_megapixels, originals=originals
+            )
+        except UnreachableError:
+            raise
         except ImageError as error:
             if on_error == "fail":
                 raise
@@ -217,10 +232,8 @@ def in_threads(
     return results
 
 
-def _frame_id(digest: hashlib.blake2b, frame: int) -> str:
-    copy = digest.copy()
-    copy.update(f"#{frame}".encode())
-    return copy.hexdigest()[:32]
+def _open(source: Path | bytes) -> IO[bytes]:
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
 
 def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
@@ -232,7 +245,7 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__MACOSX")
+        folders[:] = sorted(f for f in folders if not is_hidden_folder(f))
         relative = Path(folder).relative_to(root).as_posix()
         yield ("" if relative == "." else f"{relative}/"), names
 

@@ -14,6 +14,7 @@ from steelyard.config.grades import GradeList
 from steelyard.errors import CatalogError, did_you_mean
 from steelyard.images.assemble import build
 from steelyard.images.labels import order_grades
+from steelyard.images.remote import is_url, place_of
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Newcomer:
 
     Attributes:
         id: hash of its bytes.
-        path: below the catalog's root, or absolute where it lies elsewhere.
+        path: below the catalog's root, or absolute or a URL where it lies elsewhere.
         group: the patient, or None.
         grade: ordinal code in the catalog's grades, or None.
     """
@@ -82,18 +83,16 @@ def find_newcomers(catalog: Catalog, new: Catalog, grade_names: Sequence[str] = 
             raise CatalogError(
                 f"images can join where each is a file of its own, not {one.kind}; make another study with: steelyard init"
             )
-    assert catalog.root is not None
-    assert new.root is not None
     names = _grade_names(catalog.grade_names or tuple(grade_names), new.grade_names)
     code = GradeList(names).find
-    here, there = f"{catalog.root.resolve().as_posix()}/", f"{new.root.resolve().as_posix()}/"
+    here, there = (f"{one.root.resolve().as_posix()}/" if one.root else "" for one in (catalog, new))
     paths = catalog.paths.tolist()
     row_of = {path: row for row, path in enumerate(paths)}
     row_of_id = {id: row for row, id in enumerate(catalog.ids)}
     groups = None if new.groups is None else new.groups.tolist()
     joining, bad, twice, known = [], list(new.report.bad), [], 0
     for row, (id, path) in enumerate(zip(new.ids, new.paths, strict=True)):
-        called = f"{there}{path}".removeprefix(here)
+        called = path if is_url(path) else f"{there}{path}".removeprefix(here)
         group = None if groups is None or groups[row] == id else groups[row]
         given = -1 if new.grades is None else int(new.grades[row])
         grade = None if given < 0 else code(new.grade_names[given])
@@ -134,7 +133,7 @@ def with_newcomers(catalog: Catalog, images: Iterable[Newcomer]) -> Catalog:
         del columns["frame"]
     return build(
         columns, kind="files", root=catalog.root, grade_names=catalog.grade_names, report=catalog.report,
-        max_megapixels=catalog.max_megapixels,
+        max_megapixels=catalog.max_megapixels, originals=catalog.originals,
     )  # fmt: skip
 
 
@@ -189,7 +188,10 @@ def _conflict(catalog: Catalog, row: int, group: str | None, grade: int | None, 
 def _frame(root: Path | None, path: str) -> int:
     """The frame that a path like `scan.dcm#3` names; a file may be called so as well, and then it is the file."""
     named = re.fullmatch(r".+#(\d+)", path)
-    if named is None or root is None or (root / path).exists():
+    if named is None:
+        return 0
+    place = place_of(root, path)
+    if isinstance(place, Path) and place.exists():
         return 0
     return int(named[1])
 

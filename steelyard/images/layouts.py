@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.errors import CatalogError
 from steelyard.images.arrays import array_names, main_array, open_array
 from steelyard.images.assemble import build, from_files
-from steelyard.images.files import Search, content_id, find_images
+from steelyard.images.files import content_id, find_images
 from steelyard.images.labels import grade_codes, read_labels
+from steelyard.images.remote import as_place, is_url, place_of
 from steelyard.images.report import CatalogReport, Noticed
+from steelyard.images.search import Search
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,18 +36,18 @@ class Layouts:
 
     @staticmethod
     def from_folder(root: str | Path, **options: Unpack[Looking]) -> Catalog:
-        """All images below a folder, whatever its shape; no grades, no groups.
+        """All images below a folder or a URL, whatever its shape; no grades, and groups only of a DICOMweb server.
 
         Args:
-            root: the folder.
+            root: the folder or URL.
             **options: `check`, `on_error`, `max_megapixels`, `workers`, `progress`; see `files.Looking`.
 
         Raises:
             CatalogError: no such folder, or not one image in it.
             ImageError: a bad file, with `on_error="fail"`.
         """
-        search = find_images(Path(root))
-        return from_files(Path(root), search, options=options)
+        place = as_place(root)
+        return from_files(place, find_images(place), options=options)
 
     @staticmethod
     def from_grades(
@@ -62,14 +64,15 @@ class Layouts:
         Raises:
             CatalogError: no images in grade folders, or a folder that is none of `grade_names`.
         """
-        search = find_images(Path(root))
+        place = as_place(root)
+        search = find_images(place)
         loose = [path for path in search.paths if "/" not in path]
         if loose and len(loose) == len(search.paths):
-            raise CatalogError(_no_grade_folders(Path(root), loose))
+            raise CatalogError(_no_grade_folders(place, loose))
         search.bad += [Noticed(path, "lies in no grade folder") for path in loose]
         search.paths = [path for path in search.paths if "/" in path]
         grades = [path.split("/")[0] for path in search.paths]
-        return from_files(Path(root), search, grades=grades, names=grade_names, options=options)
+        return from_files(place, search, grades=grades, names=grade_names, options=options)
 
     @staticmethod
     def from_csv(
@@ -79,11 +82,11 @@ class Layouts:
         grade_names: Sequence[str] | None = None,
         **options: Unpack[Looking],
     ) -> Catalog:
-        """A CSV with the columns `image` (path below the root) and, optionally, `grade` and `group`.
+        """A CSV with the columns `image` (path below the root, or a URL) and, optionally, `grade` and `group`.
 
         Args:
             csv: the file.
-            root: folder of the images; None takes the folder of the CSV.
+            root: folder or URL of the images; None takes the folder of the CSV.
             grade_names: as in `from_grades`.
             **options: see `files.Looking`.
 
@@ -91,7 +94,7 @@ class Layouts:
             CatalogError: names the row and the column that are wrong.
         """
         labels = read_labels(csv)
-        folder = Path(csv).parent if root is None else Path(root)
+        folder = Path(csv).parent if root is None else as_place(root)
         paths = []
         for image, line in zip(labels.images, labels.lines, strict=True):
             try:
@@ -122,8 +125,8 @@ class Layouts:
         Raises:
             CatalogError: the folder does not look like LIMUC.
         """
-        folder = Path(root)
-        if (folder / "patient_based_classified_images").is_dir():
+        folder = as_place(root)
+        if isinstance(folder, Path) and (folder / "patient_based_classified_images").is_dir():
             folder = folder / "patient_based_classified_images"
         search = find_images(folder)
         found = [
@@ -158,7 +161,8 @@ class Layouts:
         Raises:
             CatalogError: there are no such folders.
         """
-        search = find_images(Path(root))
+        place = as_place(root)
+        search = find_images(place)
         pattern = re.compile(r"(?:.*/)?ulcerative-colitis-grade-(\d(?:-\d)?)/[^/]+", re.IGNORECASE)
         found = [(path, pattern.fullmatch(path)) for path in search.paths]
         search.paths = [path for path, match in found if match]
@@ -166,9 +170,7 @@ class Layouts:
             search.passed_over["images of other findings"] += others
         if not search.paths:
             raise CatalogError(f"{root} has no folder 'ulcerative-colitis-grade-…' with images")
-        return from_files(
-            Path(root), search, grades=[match[1] for _, match in found if match], options=options
-        )
+        return from_files(place, search, grades=[match[1] for _, match in found if match], options=options)
 
     @staticmethod
     def from_medmnist(npz: str | Path) -> Catalog:
@@ -236,7 +238,7 @@ class Layouts:
         Args:
             matrix: a `.npy` (mapped), an `.npz` with one matrix or one named `features`, or an array; shape (N, D).
             labels: CSV with `image` and, optionally, `grade` and `group`.
-            root: folder of the images, if they can be shown.
+            root: folder or URL of the images, if they can be shown; a row may also name a URL.
             grade_names: as in `from_grades`.
 
         Raises:
@@ -269,10 +271,13 @@ class Layouts:
                 columns["grade"], order = grade_codes(table.grades, grade_names, where=str(labels))
             if table.groups is not None:
                 columns["group"] = table.groups
+        place = None if root is None else as_place(root)
+        if isinstance(place, str):
+            images = [str(place_of(place, image)) for image in images]
         return build(
             columns | {"path": images, "row": rows},
             kind="features",
-            root=None if root is None else Path(root).absolute(),
+            root=place.absolute() if isinstance(place, Path) else None,
             source=source,
             array=array,
             grade_names=order,
@@ -341,22 +346,28 @@ class Layouts:
         return build(columns, kind="files", root=folder, grade_names=names)
 
 
-def _no_grade_folders(root: Path, loose: Sequence[str]) -> str:
-    folders = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+def _no_grade_folders(place: Path | str, loose: Sequence[str]) -> str:
+    root = Path(place)
+    below = root.iterdir() if isinstance(place, Path) else ()
+    folders = sorted(path.name for path in below if path.is_dir() and not path.name.startswith("."))
     beside = f"; no images are in its subfolders ({', '.join(folders[:5])})" if folders else ""
     return (
-        f"{root} has no grade folders: with the layout 'grades' every grade is a subfolder with its images, as in "
+        f"{place} has no grade folders: with the layout 'grades' every grade is a subfolder with its images, as in "
         f"{root.name}/mild/1.png, and {len(loose)} images lie directly in it (the first: {loose[0]}){beside}; leave the layout "
         "out for images without grades, or name the grades in a CSV (--labels)"
     )
 
 
-def _below(image: str, folder: Path) -> str:
-    """The path relative to the folder, with forward slashes; outside of it is an error."""
-    text = image.replace("\\", "/")
-    path = Path(text)
+def _below(image: str, folder: Path | str) -> str:
+    """The path relative to the folder, with forward slashes, or a URL; outside of the folder is an error."""
+    try:
+        path = as_place(image if is_url(image) else image.replace("\\", "/"))
+    except CatalogError as error:
+        raise ValueError(str(error)) from None
+    if isinstance(path, str):
+        return path
     if path.is_absolute():
-        if not path.is_relative_to(folder.absolute()):
+        if isinstance(folder, str) or not path.is_relative_to(folder.absolute()):
             raise ValueError(f"'{image}' is not below {folder}")
         path = path.relative_to(folder.absolute())
     if ".." in path.parts:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steelyard.errors import ImageError
 from steelyard.images.files import find_images, look_at, look_at_all
+from steelyard.images.remote import join
 from steelyard.progress import Progress
 
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
 
-__all__ = ["Relocated", "find_again", "is_still"]
+__all__ = ["Relocated", "find_again", "is_still", "what_is_wrong"]
 
 
 class Relocated(NamedTuple):
@@ -30,16 +31,16 @@ class Relocated(NamedTuple):
 
 
 def find_again(
-    catalog: Catalog, root: Path, *, workers: int = 0, progress: Progress | None = None
+    catalog: Catalog, root: Path | str, *, workers: int = 0, progress: Progress | None = None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Where the images of a catalog are, looked for below a folder by their bytes.
+    """Where the images of a catalog are, looked for below a folder or a URL by their bytes.
 
     Images may lie in several folders, and one alone was moved: what is not below the new one but still where it was
     stays there, under its whole path.
 
     Args:
         catalog: of files.
-        root: the folder.
+        root: the folder or URL.
         workers: threads; 0 takes as many as fit.
         progress: called after each file.
 
@@ -48,12 +49,14 @@ def find_again(
 
     Raises:
         CatalogError: there is no such folder.
+        UnreachableError: nobody answers at the URL.
     """
     places: dict[str, str] = {}
     for item in look_at_all(root, find_images(root).paths, workers=workers, progress=progress):
         if not isinstance(item, ImageError):
             for frame, id in enumerate(item.ids, 1):
-                places.setdefault(id, item.path + (f"#{frame}" if len(item.ids) > 1 else ""))
+                path = join(root, item.path) if isinstance(root, str) else item.path
+                places.setdefault(id, path + (f"#{frame}" if len(item.ids) > 1 else ""))
     found, missing = [], []
     for row, (id, path) in enumerate(zip(catalog.ids, catalog.paths, strict=True)):
         place = places.get(id) or _where_it_was(catalog, row, id)
@@ -65,19 +68,33 @@ def find_again(
 
 def _where_it_was(catalog: Catalog, row: int, id: str) -> str:
     """The whole path of an image whose file is as it was, else ""."""
-    file, frame = catalog._file(row)
+    place, frame = catalog.place(row)
     try:
-        if not is_still(file, max(frame, 1), id):
+        if not is_still(place, max(frame, 1), id):
             return ""
     except ImageError:
         return ""
-    return file.resolve().as_posix() + (f"#{frame}" if frame else "")
+    whole = place if isinstance(place, str) else place.resolve().as_posix()
+    return whole + (f"#{frame}" if frame else "")
 
 
-def is_still(file: Path, frame: int, id: str) -> bool:
-    """Does the file (or its frame, counted from 1) have the bytes that gave it its id?
+def is_still(place: Path | str, frame: int, id: str) -> bool:
+    """Does the file (or its frame, counted from 1) have the bytes that gave it its id? What is kept of it does not count.
 
     Raises:
         ImageError: it cannot be read.
     """
-    return id in look_at(file.parent, file.name).ids[frame - 1 : frame]
+    found = look_at("", place) if isinstance(place, str) else look_at(place.parent, place.name)
+    return id in found.ids[frame - 1 : frame]
+
+
+def what_is_wrong(catalog: Catalog, row: int) -> str:
+    """Why an image cannot be shown as it was when it joined; empty where it can. Reads it from where it lies."""
+    place, frame = catalog.place(row)
+    try:
+        catalog.read_small(row, 1)
+        if catalog.kind == "files" and not is_still(place, max(frame, 1), catalog.ids[row]):
+            return "has other bytes than when the catalog was made"
+    except ImageError as error:
+        return error.reason
+    return ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.errors import command
+from steelyard.images.remote import is_there, is_url
 
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
@@ -48,8 +49,17 @@ class Presence:
         return f"{self.missing:,} of {self.looked:,} image files{sample} {'is' if one else 'are'} not where {'it was' if one else 'they were'}{which}"
 
 
-def has_file(catalog: Catalog, row: int) -> bool:
-    """Whether an image's file is there and not empty; True for images that are no files of their own."""
+def has_file(catalog: Catalog, row: int, *, ask: bool = True) -> bool:
+    """Whether an image's file is there and not empty; True for images that are no files of their own.
+
+    Args:
+        catalog: whose.
+        row: which.
+        ask: of a file elsewhere that is not kept here, ask whoever has it; False goes by what was heard lately.
+    """
+    if isinstance(url := catalog.place(row)[0], str):
+        kept = catalog.originals is not None and catalog.originals.has(url)
+        return kept or is_there(url, ask=ask)
     path = catalog.raw_path(row)
     if path is None:
         return True
@@ -73,10 +83,15 @@ def look_for_files(
     wanted = np.ones(len(catalog), dtype=bool)
     wanted[np.fromiter(without, dtype=np.int64)] = False
     rows = np.flatnonzero(wanted)
-    if not len(rows) or catalog.raw_path(int(rows[0])) is None:
+    nothing = catalog.kind != "files" and catalog.root is None
+    if (
+        not len(rows)
+        or catalog.kind in ("npz", "pixels")
+        or (nothing and not is_url(catalog.paths[int(rows[0])]))
+    ):
         return Presence(len(rows), len(rows), 0, "")
     for row in np.random.default_rng(0).permutation(rows):
-        if looked % _STRIDE == 0 and looked and time.monotonic() > end:
+        if looked and (looked % _STRIDE == 0 or is_url(catalog.paths[int(row)])) and time.monotonic() > end:
             break
         looked += 1
         if not has_file(catalog, int(row)):

@@ -69,7 +69,8 @@ class Standing:
         up: tells how many pairs are open.
         started: tells whether pairs of the start strategy have been put up.
         described: whether everything a ranker sees of the images has been computed.
-        grown: whether images have joined since the newest model.
+        grown: whether images have joined, or far more been computed, since the newest model.
+        some: whether enough of it has been computed to go on with what is there.
     """
 
     model: bool
@@ -81,6 +82,7 @@ class Standing:
     started: Callable[[], bool]
     described: bool = True
     grown: bool = False
+    some: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,13 @@ class Policy:
 
     def work(self, now: Standing, *, refit_after: int) -> Work:
         """What a trainer should do: describe images, fit, choose the first pairs, choose pairs on features, or nothing."""
-        if not now.described:  # whatever comes next waits for it, and people should hear how long
+        if (
+            not now.described and not now.some
+        ):  # whatever comes next waits for it, and people should hear how long
             return "describe"
+        return self._with_features(now, refit_after) or ("" if now.described else "describe")
+
+    def _with_features(self, now: Standing, refit_after: int) -> Work:
         enough = refit_after if now.model else min(refit_after, self.budget)
         # The end of the plan is learnt at once; who goes on beyond it is learnt from as before.
         ended = now.answered >= self.budget and (now.answered == self.budget or now.learnt < self.budget)

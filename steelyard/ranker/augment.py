@@ -16,7 +16,14 @@ from steelyard.errors import RankerError
 __all__ = ["augment"]
 
 
-def augment(images: Tensor, generator: torch.Generator, *, turn: float = 10.0, jitter: float = 0.1) -> Tensor:
+def augment(
+    images: Tensor,
+    generator: torch.Generator,
+    *,
+    turn: float = 10.0,
+    jitter: float = 0.1,
+    among: tuple[Tensor, int] | None = None,
+) -> Tensor:
     """Flip, turn and jitter each image on its own.
 
     Args:
@@ -24,6 +31,7 @@ def augment(images: Tensor, generator: torch.Generator, *, turn: float = 10.0, j
         generator: source of randomness; the same state gives the same result.
         turn: largest turn, in degrees either way; edges are mirrored into the corners.
         jitter: largest relative change of contrast, and of brightness in standard deviations of the image.
+        among: places of the images among so many that the generator is meant for; None is all of them, in order.
 
     Returns:
         Images of the same shape, in the same memory layout.
@@ -35,8 +43,8 @@ def augment(images: Tensor, generator: torch.Generator, *, turn: float = 10.0, j
         raise RankerError(
             f"augmentation takes images (B, C, H, W), not {tuple(images.shape)}; feature rows have none"
         )
-    count = len(images)
-    chance = torch.rand(5, count, generator=generator, device=generator.device).to(images.device)
+    places, count = (slice(None), len(images)) if among is None else among
+    chance = torch.rand(5, count, generator=generator, device=generator.device)[:, places].to(images.device)
     angle = (2 * chance[0] - 1) * math.radians(turn)
     sideways = torch.where(chance[1] < 0.5, -1.0, 1.0)
     upside = torch.where(chance[2] < 0.5, -1.0, 1.0)

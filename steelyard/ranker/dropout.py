@@ -122,7 +122,11 @@ def masked_layers(module: nn.Module) -> list[tuple[nn.Module, MaskedInput]]:
 
 @contextmanager
 def draw_for_pairs(
-    module: nn.Module, seed: int | Sequence[int], *, draw_index: Tensor | None = None
+    module: nn.Module,
+    seed: int | Sequence[int],
+    *,
+    draw_index: Tensor | None = None,
+    places: Tensor | None = None,
 ) -> Iterator[None]:
     """Inside, each pair of a batch meets one draw of the weights, the same for both of its images (P9).
 
@@ -132,6 +136,8 @@ def draw_for_pairs(
             (seed, epoch, step).
         draw_index: shape (rows,), the draw of each row of the batch, numbered from 0. None takes a batch that holds
             all left images and then all right images, in the same order. Ignored by `independent` masks.
+        places: shape (share,), for a batch that is a share of a larger one: where its rows are among those of `draw_index`,
+            which is then of the larger one. Each row meets the masks that it would meet there.
 
     Raises:
         RankerError: inside another context, or a batch that the index does not fit.
@@ -150,14 +156,13 @@ def draw_for_pairs(
         if generator is None:
             generator = generators[x.device] = torch.Generator(x.device).manual_seed(state)
         rows = x.shape[0]
-        if hook.masks == "independent":
-            return _bernoulli(_mask_shape(layer, hook, x, rows), hook.p, x, generator)
-        count, index = which(rows, x.device)
-        return _bernoulli(_mask_shape(layer, hook, x, count), hook.p, x, generator)[index]
+        count, index = each(rows, x.device) if hook.masks == "independent" else which(rows, x.device)
+        masks = _bernoulli(_mask_shape(layer, hook, x, count), hook.p, x, generator)
+        return masks if index is None else masks[index]
 
     def elements(number: int, layer: nn.Module, hook: MaskedInput, x: Tensor) -> Tensor:
         rows = x.shape[0]
-        count, index = (rows, None) if hook.masks == "independent" else which(rows, x.device)
+        count, index = each(rows, x.device) if hook.masks == "independent" else which(rows, x.device)
         shape = _mask_shape(layer, hook, x, count)
         last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
         own = _state((seed, number) if isinstance(seed, int) else (*seed, number))
@@ -168,6 +173,12 @@ def draw_for_pairs(
 
         return cast(Tensor, _Switched.apply(x, switch))  # type: ignore[no-untyped-call]
 
+    def each(rows: int, device: torch.device) -> tuple[int, Tensor | None]:
+        """How many rows there are with masks of their own, and which of them are here; None is all."""
+        if places is None or draw_index is None:
+            return rows, None
+        return len(draw_index), places.to(device)
+
     def which(rows: int, device: torch.device) -> tuple[int, Tensor]:
         """How many draws there are, and the draw of each row."""
         if draw_index is None:
@@ -176,10 +187,11 @@ def draw_for_pairs(
                     f"a batch of pairs holds all left and then all right images, so not {rows} rows"
                 )
             return rows // 2, torch.arange(rows // 2, device=device).repeat(2)
-        if len(draw_index) != rows:
-            raise RankerError(f"a layer got {rows} rows, draw_index says {len(draw_index)}")
+        index = draw_index if places is None else draw_index[places]
+        if len(index) != rows:
+            raise RankerError(f"a layer got {rows} rows, draw_index says {len(index)}")
         assert draws is not None
-        return draws, draw_index.to(device)
+        return draws, index.to(device)
 
     layers = _enter(module)
     try:

@@ -21,7 +21,7 @@ from steelyard.ranker.extraction import is_catalog
 if TYPE_CHECKING:
     from steelyard.images.catalog import Catalog
 
-__all__ = ["check_inputs", "coarse_rows", "kept_inputs", "read_inputs"]
+__all__ = ["check_inputs", "coarse_rows", "inputs_so_far", "kept_inputs", "missing_inputs", "read_inputs"]
 
 Pictures = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 
@@ -78,18 +78,46 @@ def read_inputs(
 
 def kept_inputs(catalog: Catalog, config: RankerConfig, cache: Path) -> NDArray[Any] | None:
     """What `read_inputs` gives, if it has nothing to compute; None otherwise. Loads neither torch nor a picture."""
-    from steelyard.images.cache import kept_rows, pixel_settings
+    from steelyard.images.cache import kept_rows
 
     if catalog.features is not None or config.backbone == "none":
         return catalog.features
+    settings = _settings(config)
+    return None if settings is None else kept_rows(cache, catalog.ids, settings)
+
+
+def inputs_so_far(
+    catalog: Catalog, config: RankerConfig, cache: Path, most: int
+) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """What `read_inputs` has computed of `most` images at most, and of which; zeros elsewhere. None where that is nothing, or not
+    known. Loads neither torch nor a picture."""
+    from steelyard.images.so_far import rows_so_far
+
+    settings = _settings(config)
+    return None if settings is None else rows_so_far(cache, catalog.ids, settings, most)
+
+
+def missing_inputs(catalog: Catalog, config: RankerConfig, cache: Path) -> NDArray[np.int64]:
+    """Rows of the catalog that `read_inputs` would have to compute; all where that is not known without a network."""
+    from steelyard.images.so_far import missing_rows
+
+    if config.backbone == "none":
+        return np.empty(0, dtype=np.int64)
+    settings = _settings(config)
+    return np.arange(len(catalog)) if settings is None else missing_rows(cache, catalog.ids, settings)
+
+
+def _settings(config: RankerConfig) -> dict[str, Any] | None:
+    """What the rows of images depend on besides the images, as the cache knows it."""
+    from steelyard.images.cache import pixel_settings
+
     if config.inputs == "pixels":
-        return kept_rows(cache, catalog.ids, pixel_settings(config.image_size or 224))
+        return pixel_settings(config.image_size or 224)
     if config.inputs == "activations":
         return None  # how many layers are frozen is known to the network alone
     from steelyard.ranker.features import feature_settings
 
-    settings = feature_settings(config.backbone, config.image_size, config.weights, recipe=config.recipe)
-    return kept_rows(cache, catalog.ids, settings)
+    return feature_settings(config.backbone, config.image_size, config.weights, recipe=config.recipe)
 
 
 def check_inputs(inputs: NDArray[Any], config: RankerConfig) -> None:

@@ -20,6 +20,9 @@ from steelyard.ranker.augment import augment
 from steelyard.ranker.dropout import draw_for_pairs
 from steelyard.ranker.loss import grade_loss, graded, rank_net, rao_kupper
 from steelyard.ranker.network import Network
+from steelyard.ranker.processes import in_turns
+from steelyard.ranker.shared_norm import shared_norms
+from steelyard.ranker.shares import Share
 
 __all__ = ["Comparisons", "Grades", "Images", "Objective", "checked_grades", "checked_pairs"]
 
@@ -30,8 +33,8 @@ class Objective(Protocol):
     size: int
     held: Any
 
-    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
-        """Mean loss of the chosen examples, how many of them were right, out of how many that can be."""
+    def loss(self, module: Any, share: Share, seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        """Mean loss of the examples of a share, how many of them were right, out of how many that can be."""
 
     def validate(self, module: Any) -> tuple[float, float]:
         """Loss and accuracy on validation data with mean weights; NaN, NaN where there is none."""
@@ -69,11 +72,11 @@ class _Inputs:
         """Outputs with mean weights for the distinct images among rows, and where each row is among them."""
         distinct, where = np.unique(rows, return_inverse=True)
         with torch.no_grad():
-            parts = [
-                module(self(distinct[at : at + batch]), start=self.start)
-                for at in range(0, len(distinct), batch)
-            ]
-        return torch.cat(parts).float().cpu(), where
+            parts = in_turns(
+                lambda rows: module(self(rows), start=self.start).float().cpu(),
+                [distinct[at : at + batch] for at in range(0, len(distinct), batch)],
+            )
+        return torch.cat(parts), where
 
 
 class Comparisons:
@@ -94,15 +97,29 @@ class Comparisons:
         used = pairs if held is None else np.concatenate([pairs, held[0]])
         self.inputs = _Inputs(network, images, used, config)
 
-    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
-        pairs, answers = self.pairs[chosen], self.answers[chosen]
-        distinct, rows = np.unique(pairs.T, return_inverse=True)
-        x = _augmented(self.inputs(distinct), seed, self.config)
+    def loss(self, module: Any, share: Share, seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        whole = self.pairs[share.step]
+        distinct, inverse = np.unique(whole.T, return_inverse=True)
+        rows = inverse.reshape(2, len(whole))
+        # Of the step's distinct images those that this process needs, and which of them each of its rows is.
+        here, within = np.unique(rows[:, share.places], return_inverse=True)
+        x = _augmented(self.inputs(distinct[here]), (here, len(distinct)), seed, self.config)
         # P9: rows are all left and then all right images; row k and row n + k meet draw k.
-        draws = torch.arange(len(pairs)).repeat(2)
-        with draw_for_pairs(self.network, seed, draw_index=draws):
-            scores = module(x, torch.from_numpy(rows.reshape(-1)).to(x.device), start=self.inputs.start)
+        draws = torch.arange(len(whole)).repeat(2)
+        places = np.concatenate([share.places, len(whole) + share.places])
+        images = share.image_weights(rows, len(distinct))[here]
+        with (
+            draw_for_pairs(self.network, seed, draw_index=draws, places=_unless_whole(places, share)),
+            shared_norms(
+                self.network,
+                start=self.inputs.start,
+                images=(images, len(distinct)),
+                rows=(share.weight, rows.size),
+            ),
+        ):
+            scores = module(x, torch.from_numpy(within.reshape(-1)).to(x.device), start=self.inputs.start)
         scores = scores.float().view(2, -1).T
+        pairs, answers = whole[share.places], self.answers[share.step][share.places]
         loss = self._by_pair(scores, pairs, answers).mean()
         return loss, *_ordered(scores, answers)
 
@@ -144,9 +161,14 @@ class Grades:
         used = rows if held is None else np.concatenate([rows, held[0]])
         self.inputs = _Inputs(network, images, used, config)
 
-    def loss(self, module: Any, chosen: NDArray[np.int64], seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
-        x = _augmented(self.inputs(self.rows[chosen]), seed, self.config)
-        with draw_for_pairs(self.network, seed, draw_index=torch.arange(len(chosen))):
+    def loss(self, module: Any, share: Share, seed: tuple[int, ...]) -> tuple[Tensor, int, int]:
+        chosen, count = share.step[share.places], len(share.step)
+        x = _augmented(self.inputs(self.rows[chosen]), (share.places, count), seed, self.config)
+        places, counts = _unless_whole(share.places, share), (share.weight, count)
+        with (
+            draw_for_pairs(self.network, seed, draw_index=torch.arange(count), places=places),
+            shared_norms(self.network, start=self.inputs.start, images=counts, rows=counts),
+        ):
             logits = module(x, start=self.inputs.start).float()
         grades = torch.from_numpy(self.grades[chosen]).to(logits.device)
         right = int((logits.argmax(dim=1) == grades).sum())
@@ -161,11 +183,18 @@ class Grades:
         return grade_loss(logits, grades).mean().item(), accuracy
 
 
-def _augmented(x: Tensor, seed: tuple[int, ...], config: NetworkConfig) -> Tensor:
+def _augmented(
+    x: Tensor, among: tuple[NDArray[np.int64], int], seed: tuple[int, ...], config: NetworkConfig
+) -> Tensor:
     if not config.augment:
         return x
     state = int(np.random.SeedSequence((2, *seed)).generate_state(1, np.uint64)[0])
-    return augment(x, torch.Generator().manual_seed(state))
+    return augment(x, torch.Generator().manual_seed(state), among=(torch.from_numpy(among[0]), among[1]))
+
+
+def _unless_whole(places: NDArray[np.int64], share: Share) -> Tensor | None:
+    """None where a process computes the whole step: then there is nothing to pick out."""
+    return None if share.processes == 1 else torch.from_numpy(places)
 
 
 def _ordered(scores: Tensor, answers: NDArray[np.float64]) -> tuple[int, int]:

@@ -9,34 +9,38 @@ its own (P9), so an image in three pairs meets three draws and there is nothing 
 would allow it, and would still be an unbiased estimate of the lower bound, but all pairs of a step would then err
 together; the variance of the gradient would no longer fall with the batch size.)
 
-All chance comes from (seed, epoch, step): a run that was killed and resumed ends with the same weights, bit for bit, as
-one that was not.
+All chance comes from (seed, epoch, step) and an example's place in the step: a run that was killed and resumed ends with the
+same weights, bit for bit, as one that was not; and several processes (`processes.py`), each with its share of every step
+(`shares.py`), end with those of one process but for the order of sums.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from steelyard.config import NetworkConfig
-from steelyard.errors import RankerError
+from steelyard.errors import ProcessError, RankerError
 from steelyard.progress import Progress
-from steelyard.ranker import checkpoint
+from steelyard.ranker import checkpoint, processes
 from steelyard.ranker.device import cpu_threads
 from steelyard.ranker.epochs import Epoch, write_log
 from steelyard.ranker.held_out import hold_out_images
 from steelyard.ranker.loss import l2_weights
 from steelyard.ranker.network import Network
 from steelyard.ranker.objective import Comparisons, Grades, Images, Objective, checked_grades, checked_pairs
+from steelyard.ranker.resume import State, begin, copied, save_state
+from steelyard.ranker.shares import Share, share_of, steps_of
 
 __all__ = ["Epoch", "TrainResult", "fit_conventional", "train"]
 
@@ -164,6 +168,27 @@ def fit_conventional(
     return _loop(network, objective, config, seed, folder, run, progress)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """What every process needs to train its share.
+
+    Attributes:
+        network: changed in place.
+        objective: what is minimised.
+        config: the settings.
+        seed: random seed.
+        saved: where a killed run had come to; None starts anew.
+        source: where that was read.
+    """
+
+    network: Network
+    objective: Objective
+    config: NetworkConfig
+    seed: int
+    saved: checkpoint.Checkpoint | None
+    source: str
+
+
 def _loop(
     network: Network,
     objective: Objective,
@@ -173,18 +198,38 @@ def _loop(
     data: str,
     progress: Progress | None,
 ) -> TrainResult:
-    fabric = _fabric(config)
     matters = {k: v for k, v in config.to_dict().items() if k not in ("device", "threads", "log")}
     initial = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     run = checkpoint.fingerprint_of(data, matters, seed, *initial.values())
     if config.log != "none" and folder is None:
         raise RankerError(f"ranker.log = {config.log!r} needs a folder to write to")
+    saved = None
+    if folder is not None and checkpoint.exists(folder):
+        saved = checkpoint.load(folder, fingerprint=run)
 
+    def keep(state: State, optimizer: torch.optim.Optimizer) -> None:
+        if folder is not None:
+            save_state(folder, state, network, optimizer, config=config, run=run)
+            write_log(config.log, folder, state.history)
+        if progress is not None:
+            progress(len(state.history), config.epochs, state.history[-1].line)
+
+    job = _Job(network, objective, config, seed, saved, str(folder))
+    state = processes.run_everywhere(_epochs, job, keep)
+    tau = network.tau
+    return TrainResult(tuple(state.history), state.best_epoch, None if tau is None else tau.item())
+
+
+def _epochs(job: _Job, keep: Callable[[State, torch.optim.Optimizer], None] | None = None) -> State:
+    """Train, alone or with other processes; the first of them calls `keep` after each epoch."""
+    network, objective, config = job.network, job.objective, job.config
+    fabric = _fabric(config)
     decayed = l2_weights(network)
     known = {id(weight) for weight in decayed}
     others = [p for p in network.parameters() if p.requires_grad and id(p) not in known]
     optimizer = torch.optim.Adam(
-        # P3's λ‖W‖² in the loss, not decoupled: its gradient 2λW joins the gradient before Adam sees it.
+        # P3's λ‖W‖² in the loss, not decoupled: its gradient 2λW joins the gradient before Adam sees it – and behind the mean
+        # over processes, so that it counts once.
         [
             {"params": decayed, "weight_decay": 2 * config.weight_decay},
             {"params": others, "weight_decay": 0.0},
@@ -193,157 +238,102 @@ def _loop(
         fused=fabric.device.type in ("cpu", "cuda"),
     )
     module, adam = fabric.setup(network, optimizer)
-
-    history: list[Epoch] = []
-    best, best_epoch, best_loss = _copied(network), -1, math.inf
-    finished = False
-    if folder is not None and checkpoint.exists(folder):
-        saved = checkpoint.load(folder, fingerprint=run)
-        history = [Epoch.from_json(entry) for entry in saved.extra["history"]]
-        best_epoch, best_loss = saved.extra["best_epoch"], saved.extra["best_loss"]
-        finished = saved.extra["finished"]
-        checkpoint.fill(network, saved.weights, source=str(folder))
-        best = _copied(network)
-        if not finished:
-            _restore(network, optimizer, saved.optimizer, str(folder))
-
+    state = begin(network, optimizer, job.saved, job.source)
     with cpu_threads(config.threads):
-        for epoch in range(len(history), 0 if finished else config.epochs):
+        while len(state.history) < config.epochs and not state.finished:
+            epoch = len(state.history)
             network.train()
-            order = np.random.default_rng([seed, 1, epoch]).permutation(objective.size)
-            total, right, counted, examples = 0.0, 0.0, 0.0, 0.0
-            for step, chosen in enumerate(
-                _shares(order, config.batch_size, fabric.world_size, fabric.global_rank)
-            ):
-                loss, *hits = objective.loss(module, chosen, (seed, epoch, step, fabric.global_rank))
-                value = loss.item()
+            order = np.random.default_rng([job.seed, 1, epoch]).permutation(objective.size)
+            total, right, counted = 0.0, 0.0, 0.0
+            for step, chosen in enumerate(steps_of(order, config.batch_size)):
+                share = share_of(chosen, processes.rank(), processes.size())
+                loss, *hits = objective.loss(module, share, (job.seed, epoch, step, 0))
+                value, *met = _over_all(share, loss.item(), *hits)
                 if not math.isfinite(value):
                     raise RankerError(
                         f"the loss became {value} in epoch {epoch}, step {step}, at learning rate "
                         f"{config.learning_rate}; lower ranker.learning_rate, or look for broken images or features"
                     )
                 adam.zero_grad()
-                fabric.backward(loss)
+                # Processes take the mean of their gradients, and this is the sum over the step's pairs by their number.
+                fabric.backward(loss if share.processes == 1 else loss * (share.part * share.processes))
                 adam.step()
-                total, examples = total + value * len(chosen), examples + len(chosen)
-                right, counted = right + hits[0], counted + hits[1]
+                total += value * len(chosen)
+                right, counted = right + met[0], counted + met[1]
 
             network.eval()
-            held_loss, held_accuracy = fabric.broadcast(objective.validate(module))
+            held_loss, held_accuracy = objective.validate(module)
+            done = Epoch(
+                epoch=epoch,
+                loss=total / objective.size,
+                accuracy=right / counted if counted else math.nan,
+                validation_loss=held_loss,
+                validation_accuracy=held_accuracy,
+            )
             if objective.held is not None and not math.isfinite(held_loss):
                 raise RankerError(
                     f"the validation loss became {held_loss} in epoch {epoch}, at learning rate "
                     f"{config.learning_rate}; lower ranker.learning_rate, or look for broken images or features"
                 )
-            sums = torch.tensor([total, right, counted, examples], dtype=torch.float64)
-            total, right, counted, examples = fabric.all_reduce(sums, reduce_op="sum").tolist()
-            done = Epoch(
-                epoch=epoch,
-                loss=total / examples,
-                accuracy=right / counted if counted else math.nan,
-                validation_loss=held_loss,
-                validation_accuracy=held_accuracy,
-            )
-            history.append(done)
-            watched = done.loss if objective.held is None else held_loss
-            if watched < best_loss:
-                best, best_epoch, best_loss = _copied(network), epoch, watched
-            finished = epoch - best_epoch >= config.patience or epoch + 1 == config.epochs
-            if folder is not None and fabric.is_global_zero:
-                state = None if finished else _state(network, optimizer)
-                _save(folder, best, state, config, run, history, best_epoch, best_loss, finished)
-                write_log(config.log, folder, history)
-            if progress is not None and fabric.is_global_zero:
-                progress(epoch + 1, config.epochs, done.line)
-            if finished:
-                break
-    network.load_state_dict(best)
+            done = processes.told(done)  # one of them decides when to stop, lest a last bit part them
+            state.history.append(done)
+            watched = done.loss if objective.held is None else done.validation_loss
+            if watched < state.best_loss:
+                state.best, state.best_epoch, state.best_loss = copied(network), epoch, watched
+            state.finished = epoch - state.best_epoch >= config.patience or epoch + 1 == config.epochs
+            processes.by_the_first(None if keep is None else partial(keep, state, optimizer))
+    network.load_state_dict(state.best)
     network.float().eval()  # scores are computed in float32, whatever training was done in
-    tau = network.tau
-    return TrainResult(tuple(history), best_epoch, None if tau is None else tau.item())
+    return state
+
+
+def _over_all(share: Share, loss: float, right: float, counted: float) -> tuple[float, float, float]:
+    """Mean loss and hits of the whole step, from those of every process's share."""
+    if share.processes == 1:
+        return loss, right, counted
+    own = [loss * share.part, right * share.weight, counted * share.weight]
+    value, right, counted = processes.summed(torch.tensor(own, dtype=torch.float64)).tolist()
+    return value, right, counted
+
+
+def _leave_buffers() -> dict[str, Any]:
+    """Statistics of batch norm are the same in all processes (`shared_norm.py`): they are not sent before each step."""
+    known = inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
+    name = (
+        "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    )  # before torch 2.13
+    return {name: False}
 
 
 def _fabric(config: NetworkConfig) -> Any:
     from lightning_fabric import Fabric  # takes seconds to import
+    from lightning_fabric.strategies import DDPStrategy
 
     accelerator, _, number = config.device.partition(":")
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    together = processes.size() > 1
+    if together and number:
+        raise ProcessError(
+            f"ranker.device is {config.device!r}, and {processes.size()} processes take a device each; set it to {accelerator!r} or 'auto'"
+        )
     try:
-        if world > 1:  # started by torchrun, which has made the processes
+        if together:
+            local = int(os.environ["LOCAL_WORLD_SIZE"])
             fabric = Fabric(
                 accelerator=accelerator,
                 devices=local,
-                num_nodes=world // local,
-                strategy="ddp",
+                num_nodes=processes.size() // local,
+                strategy=DDPStrategy(**_leave_buffers()),
                 precision=config.precision,
             )
         else:
             devices = [int(number)] if number else 1
             fabric = Fabric(accelerator=accelerator, devices=devices, precision=config.precision)
     except Exception as error:  # Fabric checks names and hardware with errors of many kinds
-        raise RankerError(
-            f"device {config.device!r} with precision {config.precision!r} does not work here: {error}; "
-            "set ranker.device to auto or cpu and ranker.precision to 32-true"
-        ) from None
+        said = f"device {config.device!r} with precision {config.precision!r} does not work here: {error}; "
+        if together:
+            raise ProcessError(
+                f"{said}start no more processes than there are GPUs, or set ranker.device to cpu"
+            ) from None
+        raise RankerError(f"{said}set ranker.device to auto or cpu and ranker.precision to 32-true") from None
     fabric.launch()
     return fabric
-
-
-def _shares(order: NDArray[np.int64], batch: int, world: int, rank: int) -> list[NDArray[np.int64]]:
-    """The steps of an epoch; of each step, the equal share of this process (a remainder below `world` is left out)."""
-    cuts = list(range(0, len(order), batch))
-    if len(cuts) > 1 and len(order) - cuts[-1] == 1:
-        cuts.pop()  # batch norm has nothing to say about a single example; it joins the step before
-    steps = [order[at:end] for at, end in zip(cuts, [*cuts[1:], len(order)], strict=True)]
-    shares = [step[rank : len(step) // world * world : world] for step in steps]
-    return [share for share in shares if len(share)]
-
-
-def _copied(network: Network) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in network.state_dict().items()}
-
-
-def _state(network: Network, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = {f"network/{name}": value for name, value in network.state_dict().items()}
-    for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
-        for key, value in optimizer.state[parameter].items():
-            state[f"adam/{number}/{key}"] = value
-    return state
-
-
-def _restore(
-    network: Network, optimizer: torch.optim.Optimizer, state: Mapping[str, Any], source: str
-) -> None:
-    weights = {
-        name.removeprefix("network/"): value for name, value in state.items() if name.startswith("network/")
-    }
-    checkpoint.fill(network, weights, source=source)
-    for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
-        for key in ("step", "exp_avg", "exp_avg_sq"):
-            if (saved := state.get(f"adam/{number}/{key}")) is not None:
-                value = torch.from_numpy(np.array(saved)).to(parameter.device)
-                # The moments lie in memory as their parameter does: the fused step walks through both in one go.
-                optimizer.state[parameter][key] = (
-                    value if key == "step" else torch.zeros_like(parameter).copy_(value)
-                )
-
-
-def _save(
-    folder: Path,
-    best: dict[str, Tensor],
-    state: dict[str, Tensor] | None,
-    config: NetworkConfig,
-    run: str,
-    history: list[Epoch],
-    best_epoch: int,
-    best_loss: float,
-    finished: bool,
-) -> None:
-    from steelyard import __version__
-
-    entries = [entry.to_json() for entry in history]
-    extra = {"history": entries, "best_epoch": best_epoch, "best_loss": best_loss, "finished": finished}
-    checkpoint.save(
-        folder, best, config=config, fingerprint=run, version=__version__, extra=extra, optimizer=state
-    )

@@ -147,7 +147,7 @@ def _write(
         copied.path.unlink()
         tell(2, "packing catalog and models")
         # Where the database is stays here: the address may hold a password, and a restore names its own.
-        config.with_changes(store="").save(working / "study.toml")
+        config.with_changes(store="", models="").save(working / "study.toml")
         writer.add("study.toml", working / "study.toml")
         writer.add("catalog.arrow", working / "catalog.arrow")
         for array in _arrays(place, notes):

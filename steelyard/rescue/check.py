@@ -14,7 +14,8 @@ from steelyard.config import StudyConfig
 from steelyard.errors import CatalogError, SteelyardError, StoreError, command
 from steelyard.files import UNFINISHED
 from steelyard.images.catalog import Catalog
-from steelyard.images.presence import say_where
+from steelyard.images.files import in_threads
+from steelyard.images.presence import has_file, say_where
 from steelyard.progress import Progress
 from steelyard.ranker import checkpoint
 from steelyard.store.chain import Head
@@ -88,7 +89,7 @@ def check_study(
             if catalog is not None:
                 _compare(place, catalog, store, found)
             tell(3, 5, "reading models")
-            _models(place, catalog, store, found)
+            _models(place, catalog, store, found, shared=config is not None and bool(config.models))
         tell(4, 5, "looking for images")
         if catalog is not None:
             left_out = set() if store is None else set(store.images.excluded_rows().tolist())
@@ -263,13 +264,24 @@ def _compare(place: Path, catalog: Catalog, store: Store, found: list[Finding]) 
             )  # fmt: skip
 
 
-def _models(place: Path, catalog: Catalog | None, store: Store, found: list[Finding]) -> None:
+def _models(
+    place: Path, catalog: Catalog | None, store: Store, found: list[Finding], *, shared: bool
+) -> None:
     try:
         announced = store.models.all()
     except SteelyardError:
         return  # said before
     for model in announced:
         newest = model.id == announced[-1].id
+        if shared and not (place / model.path).exists():
+            if newest:
+                found.append(
+                    Finding(
+                        "models", "note", f"model {model.id} was trained elsewhere and has not come here yet",
+                        f"open the study once, which fetches it: {command('status', place)}",
+                    )
+                )  # fmt: skip
+            continue
         for sentence in _model(place, model, catalog, newest):
             found.append(
                 Finding(
@@ -344,11 +356,9 @@ def _images(
             for n in catalog.subset(np.array(wanted, dtype=np.int64)).verify(progress=progress)
         ]
     else:
-        files = ((row, catalog.raw_path(row)) for row in wanted)
+        there = in_threads(lambda row: has_file(catalog, row), wanted, 0, progress, "images looked for")
         bad = [
-            f"{catalog.paths[row]}: is missing"
-            for row, path in files
-            if path is not None and not path.is_file()
+            f"{catalog.paths[row]}: is missing" for row, found in zip(wanted, there, strict=True) if not found
         ]
     if bad:
         found.append(

@@ -26,6 +26,7 @@ from steelyard.store.database import read_url
 from steelyard.store.refill import check_revision, refill, require_empty
 from steelyard.store.store import Store
 from steelyard.study.making import store_url
+from steelyard.study.sharing import leave_shelf
 
 __all__ = ["Restored", "restore_study"]
 
@@ -110,6 +111,7 @@ def restore_study(
         opened.audit.add(
             "restore", "restored from a backup", {"made": about.get("made"), "heads": about.get("heads")}
         )
+        leave_shelf(opened)
         shown = opened.url
     return Restored(place, about, shown, replaced, check_study(place, progress=progress))
 
@@ -171,8 +173,8 @@ def _put(archive: Archive, place: Path, store: str, progress: Progress | None) -
         config = StudyConfig.load(
             staging / "study.toml", any_strategy=True
         )  # before the old one is moved aside
-        if config.store != store:  # no backup of ours names a database; another's may name one of yours
-            config.with_changes(store=store).save(staging / "study.toml")
+        if config.store != store or config.models:  # no backup of ours names these; another's may name yours
+            config.with_changes(store=store, models="").save(staging / "study.toml")
         sync_tree(staging)
         _require_still(place)  # filling the store may have taken a while
         replaced = _move_aside(place)

@@ -1,7 +1,7 @@
 """Copies of a store that are whole, even while people answer.
 
 SQLite is copied through its backup interface. PostgreSQL is dumped by `pg_dump` where one is installed that knows the
-server, and as a portable dump (dump.py) otherwise. Either way the copy is one moment of the store.
+server and the database holds no other study, and as a portable dump (dump.py) otherwise. Either way the copy is one moment of the store.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from steelyard.store.database import make_engine, read_url, wrapped_errors
 from steelyard.store.dump import LEFT_OUT, stored_revision, table_names, write_dump
 from steelyard.store.errors import DamagedError, StoreError
 from steelyard.store.faults import translated
+from steelyard.store.place import alone
 
 _EXISTS = "a backup never overwrites; name another file than this"
 
@@ -78,7 +79,9 @@ def copy_store(url: str, folder: Path, *, portable: bool = False) -> StoreCopy:
                         file.unlink()
                     return copied
                 server = int(connection.execute(sa.text("SHOW server_version_num")).scalar_one()) // 10_000
-                tool = None if portable else postgres_tools.tool_for("pg_dump", server)
+                # pg_dump writes a whole database, other studies too, and names schemas so that they cannot be moved.
+                whole = not portable and alone(connection)
+                tool = postgres_tools.tool_for("pg_dump", server) if whole else None
                 if tool is None:
                     return _dumped(connection, copied, file)
                 snapshot = str(connection.execute(sa.text("SELECT pg_export_snapshot()")).scalar_one())

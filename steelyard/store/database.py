@@ -35,10 +35,10 @@ from steelyard.errors import ConfigError, MissingExtraError
 from steelyard.store import fields
 from steelyard.store.errors import BusyError, StoreError, UnavailableError
 from steelyard.store.faults import translated
+from steelyard.store.place import LOG_LOCK, read_offset, schema_of, stay_in_schema
 
 __all__ = [
     "BUSY_SECONDS",
-    "LOG_LOCK",
     "MIGRATION_LOCK",
     "Database",
     "make_engine",
@@ -61,9 +61,9 @@ RESTED_SECONDS = 1.0
 CLOCK_SECONDS = 60.0
 """How often the server's clock is read."""
 
-# Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same.
+# Keys of PostgreSQL's advisory locks; any numbers will do as long as they stay the same. place.py has that of the logs.
+# Migrations take turns in the whole database; the others are each study's own (`Database.lock`).
 MIGRATION_LOCK = 0x57EE_1A4D_0001
-LOG_LOCK = 0x57EE_1A4D_0002
 IMAGES_LOCK = 0x57EE_1A4D_0003
 
 
@@ -100,6 +100,7 @@ def read_url(url: str) -> URL:
         )
     if isinstance(password := parsed.query.get("password"), str):  # where nothing would hide it
         parsed = parsed.difference_update_query(["password"]).set(password=password)
+    schema_of(parsed)
     return parsed
 
 
@@ -128,6 +129,7 @@ def make_engine(url: URL) -> Engine:
     except ModuleNotFoundError:
         raise MissingExtraError("a store on PostgreSQL", "postgres") from None
     sa.event.listen(engine, "do_connect", _bring_password)
+    stay_in_schema(engine)
     sa.event.listen(engine, "connect", _set_up_postgresql)
     sa.event.listen(engine, "checkin", _rest)
     sa.event.listen(engine, "checkout", partial(_wake, engine))
@@ -210,6 +212,7 @@ class Database:
         self.url = engine.url.render_as_string(hide_password=True)
         self.engine = engine
         self.sqlite = engine.dialect.name == "sqlite"
+        self._offset: int | None = None  # of our locks
         self._pid = os.getpid()
         # Threads queue here: a writer that SQLite itself makes wait sleeps for longer and longer and may be overtaken.
         self._writer = threading.Lock()
@@ -315,13 +318,19 @@ class Database:
 
     def lock_log(self, connection: Connection) -> None:
         """Keep numbers of the logs in the order of commits; call it last, just before inserting."""
-        if not self.sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOG_LOCK)))
+        self.lock(connection, LOG_LOCK)
 
     def lock_images(self, connection: Connection) -> None:
         """Let one at a time give rows to new images; call it before anything else is locked."""
-        if not self.sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(IMAGES_LOCK)))
+        self.lock(connection, IMAGES_LOCK)
+
+    def lock(self, connection: Connection, key: int) -> None:
+        """Take one of this study's locks by number until the commit; SQLite has one writer at a time and needs none."""
+        if self.sqlite:
+            return
+        if self._offset is None:
+            self._offset = read_offset(connection)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key ^ self._offset)))
 
     def columns(self, connection: Connection, query: sa.Select[Any], values: dict[str, Any]) -> list[Any]:
         """The result as one tuple per column, bypassing SQLAlchemy's rows: for arrays of a hundred thousand entries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,10 +23,12 @@ class Models:
 
     Attributes:
         trainer: who trains now.
+        arrived: whether the files of a model are on this machine, where they come from another one; None where they always are.
     """
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.arrived: Callable[[Model], bool] | None = None
         self.trainer = Trainer(database)
 
     def add(self, new: NewModel, *, trainer: str | None = None, now: float | None = None) -> int:
@@ -65,7 +67,9 @@ class Models:
             return int(connection.execute(insert).scalar_one())
 
     def newest(self) -> Model | None:
-        """The model in use, or None before the first."""
+        """The model in use, or None before the first: the newest that is here."""
+        if self.arrived is not None:
+            return next(iter(reversed(self.here())), None)
         with self._db.reading() as connection:
             row = (
                 connection.execute(sa.select(models).order_by(models.c.id.desc()).limit(1))
@@ -73,6 +77,10 @@ class Models:
                 .one_or_none()
             )
         return None if row is None else Model(**row)
+
+    def here(self) -> list[Model]:
+        """Models whose files are on this machine, in the order they were announced."""
+        return [model for model in self.all() if self.arrived is None or self.arrived(model)]
 
     def all(self, after_id: int = 0, limit: int | None = None) -> list[Model]:
         """Models in the order they were announced."""

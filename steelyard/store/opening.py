@@ -17,23 +17,24 @@ from sqlalchemy.engine import Connection, Engine
 from steelyard.store.backup import copy_sqlite
 from steelyard.store.database import MIGRATION_LOCK, wrapped_errors
 from steelyard.store.errors import StoreError
+from steelyard.store.place import make_schema
 from steelyard.store.schema import REVISION
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-__all__ = ["known_revisions", "prepare", "quick_look", "upgrade"]
+__all__ = ["check_revision", "known_revisions", "prepare", "quick_look", "upgrade"]
 
 log = logging.getLogger("steelyard")
 _MOST, _MOST_LEFT_OPEN = 8 * 2**20, 64 * 2**20  # bytes: 40 ms, 0.3 s
 
 
-def prepare(engine: Engine, *, create: bool) -> None:
-    """Bring the database to the newest schema.
+def prepare(engine: Engine, *, create: bool, migrate: bool = True) -> None:
+    """Bring the database to the newest schema; where `migrate` is False, refuse an older one.
 
     Raises:
-        StoreError: there is no study and none is to be created; it is something else, damaged, or newer than this
-            program.
+        StoreError: there is no study and none is to be created; it is something else, damaged, newer than this
+            program, or older and not to be migrated.
     """
     url = engine.url.render_as_string(hide_password=True)
     if engine.dialect.name == "sqlite":
@@ -53,7 +54,22 @@ def prepare(engine: Engine, *, create: bool) -> None:
             with connection.begin():
                 if engine.dialect.name != "sqlite":
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
-                _migrate(connection, url, create)
+                _migrate(connection, url, create, migrate)
+
+
+def check_revision(connection: Connection) -> None:
+    """Refuse to go on with a study that another version has migrated meanwhile.
+
+    Raises:
+        StoreError: somebody did.
+    """
+    revision = _revision(connection)
+    if revision != REVISION:
+        raise StoreError(
+            f"the study was migrated to revision {revision} while this Steelyard, which knows {REVISION}, had it open; upgrade "
+            "Steelyard here and start it again",
+            place=connection.engine.url.render_as_string(hide_password=True),
+        )
 
 
 def quick_look(engine: Engine) -> str | None:
@@ -79,7 +95,7 @@ def quick_look(engine: Engine) -> str | None:
     return f"the file of the store is damaged: {found}"
 
 
-def _migrate(connection: Connection, url: str, create: bool) -> None:
+def _migrate(connection: Connection, url: str, create: bool, migrate: bool) -> None:
     revision = _revision(connection)
     if revision == REVISION:  # another process was faster
         return
@@ -87,17 +103,26 @@ def _migrate(connection: Connection, url: str, create: bool) -> None:
         tables = sa.inspect(connection).get_table_names()
         if tables:
             raise StoreError(
-                "the database holds other tables and no study; name another one",
+                "the database holds other tables and no study; name another one, or a schema of its own: "
+                "…/database?schema=NAME",
                 place=url,
                 said=f"{', '.join(sorted(tables)[:3])} …",
             )
         if not create:
             raise StoreError("the database holds no study; make one with: steelyard init", place=url)
+        if connection.dialect.name != "sqlite":
+            make_schema(connection)
 
     if revision is not None and revision not in known_revisions():
         raise StoreError(
             f"the study was written by a newer Steelyard (revision {revision}; this one knows up to "
             f"{REVISION}); upgrade Steelyard – nothing was changed",
+            place=url,
+        )
+    if revision is not None and not migrate:
+        raise StoreError(
+            f"the study has revision {revision}, and this newer Steelyard has {REVISION}; upgrade the machine that serves it "
+            "first, or install its version here – nothing was changed",
             place=url,
         )
     if revision is not None and connection.dialect.name == "sqlite":

@@ -14,6 +14,7 @@ from steelyard.store.database import MIGRATION_LOCK, make_engine, read_url, wrap
 from steelyard.store.dump import fill_store, read_dump, stored_revision, table_names, table_rows
 from steelyard.store.errors import StoreError
 from steelyard.store.opening import known_revisions, upgrade
+from steelyard.store.place import make_schema, schema_of
 from steelyard.store.schema import REVISION
 
 __all__ = ["check_revision", "refill", "require_empty"]
@@ -63,6 +64,11 @@ def refill(copy: Path, url: str) -> None:
                 "the backup was made by pg_dump and can be restored into PostgreSQL only; name an empty database with "
                 "--store postgresql+psycopg://…, or make the backup with --portable to move a study to SQLite"
             )
+        if schema := schema_of(target):
+            raise StoreError(
+                f"the backup was made by pg_dump and can be restored into a database of its own only, not into the schema {schema}; "
+                "leave ?schema= out, or make the backup with --portable"
+            )
         _restore_with_tool(copy, url)
         return
     engine = make_engine(target)
@@ -72,6 +78,7 @@ def refill(copy: Path, url: str) -> None:
             with connection.begin():
                 if engine.dialect.name != "sqlite":
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                    make_schema(connection)
                 _require_empty(connection)
                 _fill(connection, copy)
     finally:
@@ -122,6 +129,6 @@ def _require_empty(connection: Connection) -> None:
     if tables:
         raise StoreError(
             f"the database holds tables already ({', '.join(sorted(tables)[:3])} …); a study is restored into an empty database "
-            "– make one with createdb",
+            "– make one with createdb, or name a schema of its own: …/database?schema=NAME",
             place=connection.engine.url.render_as_string(hide_password=True),
         )

@@ -25,6 +25,18 @@ class Settings:
             row = connection.execute(sa.select(settings.c.value).where(settings.c.key == key)).one_or_none()
         return default if row is None else row[0]
 
+    def put(self, key: str, value: Any) -> None:
+        """Set a setting, whatever it was."""
+        values = {
+            "key": fields.name(key, "a setting's key"),
+            "value": fields.document(value, f"setting {key!r}"),
+        }
+        with self._db.writing() as connection:
+            insert = self._db.insert(settings).values(values)
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=["key"], set_={"value": values["value"]})
+            )
+
     def keep(self, key: str, value: Any) -> Any:
         """The value of a setting, set to `value` if it has none; of several callers at once, one wins."""
         values = {

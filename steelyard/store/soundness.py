@@ -79,7 +79,7 @@ def problems(connection: Connection, expect: Iterable[Head] = ()) -> list[str]:
 
 def _unguarded(connection: Connection) -> list[str]:
     events = ["no_change", "no_truncate"]
-    query = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'O'"
+    query = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'O' AND pg_table_is_visible(tgrelid)"
     if connection.dialect.name == "sqlite":
         events = ["no_update", "no_delete", "no_insert"]
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"

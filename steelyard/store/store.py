@@ -17,7 +17,7 @@ from steelyard.store.grades import Grades
 from steelyard.store.images import Images
 from steelyard.store.known import Known
 from steelyard.store.models import Models
-from steelyard.store.opening import prepare, quick_look
+from steelyard.store.opening import check_revision, prepare, quick_look
 from steelyard.store.pairs import Pairs
 from steelyard.store.people import People
 from steelyard.store.schema import REVISION
@@ -73,7 +73,7 @@ class Store:
         self.url, self.revision, self.trouble = database.url, REVISION, trouble
 
     @classmethod
-    def open(cls, url: str, *, create: bool = True) -> Store:
+    def open(cls, url: str, *, create: bool = True, migrate: bool = True) -> Store:
         """Open a store; make it if it is not there, migrate it if it is older.
 
         An older SQLite study is copied to `study.db.backup-<revision>-<time>` first.
@@ -81,6 +81,7 @@ class Store:
         Args:
             url: `sqlite:///folder/study.db` or `postgresql+psycopg://user:password@host/database`.
             create: make the tables where there are none; False raises instead.
+            migrate: bring an older study to this version; False raises instead.
 
         Raises:
             StoreError: it cannot be opened, is damaged, is no study, or was written by a newer Steelyard.
@@ -89,7 +90,7 @@ class Store:
         engine = make_engine(read_url(url))
         try:
             trouble = quick_look(engine)
-            prepare(engine, create=create)
+            prepare(engine, create=create, migrate=migrate)
         except BaseException:
             engine.dispose()
             raise
@@ -138,6 +139,15 @@ class Store:
             StoreError: it cannot be used now, and why.
         """
         self.database.probe()
+
+    def check_revision(self) -> None:
+        """Make sure that no newer version has migrated the study since it was opened here.
+
+        Raises:
+            StoreError: one has.
+        """
+        with self.database.reading() as connection:
+            check_revision(connection)
 
     def checkpoint(self) -> None:
         """Copy SQLite's write-ahead log into its file, as far as that makes nobody wait."""

@@ -24,7 +24,7 @@ from steelyard.store.schema import attempts
 __all__ = ["Tries", "Try"]
 
 # A key of PostgreSQL's advisory locks, as in database.py.
-ATTEMPT_LOCK = 0x57EE_1A4D_0003
+ATTEMPT_LOCK = 0x57EE_1A4D_0004
 MOST = 10
 WINDOW_SECONDS = 300.0
 MEMORY_SECONDS = 3600.0
@@ -70,8 +70,7 @@ class Tries:
             now: the time.
         """
         with self._db.writing() as connection:
-            if not self._db.sqlite:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ATTEMPT_LOCK)))
+            self._db.lock(connection, ATTEMPT_LOCK)
             at = self._db.clock(connection, now)
             connection.execute(sa.delete(attempts).where(attempts.c.at <= at - MEMORY_SECONDS))
             wait, counted_as = _wait(connection, at, name_hash, address, device)

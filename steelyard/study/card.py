@@ -27,6 +27,7 @@ from steelyard.trust import card as cards
 from steelyard.trust.limits import limits
 
 if TYPE_CHECKING:
+    from steelyard.study.inputs import Inputs
     from steelyard.study.study import Study
 
 __all__ = ["write_card"]
@@ -50,7 +51,7 @@ def write_card(
     posterior: Posterior,
     answers: AnswerArrays,
     taught: NDArray[np.float64] | None,
-    absent: Rows,
+    seen: Inputs,
     metrics: Mapping[str, Any],
 ) -> None:
     """Write `card.json` into the folder of a model that is about to be published.
@@ -62,13 +63,13 @@ def write_card(
         posterior: of the study's images.
         answers: about the images that are not left out.
         taught: grades that it has learnt, NaN where none; None where it learnt none.
-        absent: rows of images that could not be read.
+        seen: what it saw of the images.
         metrics: figures of the training.
     """
     ranker = study.config.ranker
     excluded = study.store.images.excluded_rows()
-    gone = np.union1d(absent, excluded).astype(np.int64)
-    data, made = _data(study, absent, excluded), _ranker(ranker)
+    gone = np.union1d(seen.absent, excluded).astype(np.int64)
+    data, made = _data(study, seen, excluded), _ranker(ranker)
     said = _answers(study, answers, metrics)
     accuracy = _accuracy(metrics, answers)
     grades = _grades(study, posterior, answers, gone, taught)
@@ -85,9 +86,9 @@ def write_card(
     )  # fmt: skip
 
 
-def _data(study: Study, absent: Rows, excluded: Rows) -> cards.DataPart:
+def _data(study: Study, seen: Inputs, excluded: Rows) -> cards.DataPart:
     catalog = study.catalog
-    total, used = len(catalog), len(catalog) - len(np.union1d(absent, excluded))
+    total, used = len(catalog), len(catalog) - len(np.union1d(seen.absent, excluded))
     known, names = study.known_grades(), study.grade_names
     counts = {
         names[g] if g < len(names) else str(g): int((known == g).sum()) for g in np.unique(known[known >= 0])
@@ -97,11 +98,12 @@ def _data(study: Study, absent: Rows, excluded: Rows) -> cards.DataPart:
         f" of {groups:,} groups (patients)." if groups else "; no groups (patients) are known."
     )
     if used < total:
-        words += f" {total - used:,} were left out: {len(absent):,} could not be read, {len(excluded):,} were excluded."
+        waiting = f"{len(seen.waiting):,} were not computed yet, " if len(seen.waiting) else ""
+        words += f" {total - used:,} were left out: {waiting}{len(seen.unreadable):,} could not be read, {len(excluded):,} were excluded."
     if counts:
         words += f" {sum(counts.values()):,} have a known grade."
     return cards.DataPart(
-        words=words, images=total, used=used, unreadable=len(absent), excluded=len(excluded), groups=groups,
+        words=words, images=total, used=used, unreadable=len(seen.unreadable), excluded=len(excluded), groups=groups,
         graded=sum(counts.values()), grades=counts, kind=catalog.kind, fingerprint=catalog.fingerprint(),
     )  # fmt: skip
 

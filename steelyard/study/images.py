@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,8 @@ from steelyard.images.joining import (
     with_newcomers,
     with_report,
 )
-from steelyard.images.reading import read_catalog
+from steelyard.images.reading import originals_in, read_catalog
+from steelyard.images.remote import as_place, whole_place
 from steelyard.images.report import CatalogReport
 from steelyard.privacy import user_name
 from steelyard.progress import Progress
@@ -35,7 +36,7 @@ from steelyard.store.store import Store
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
-__all__ = ["Added", "CatalogWatch", "add_images", "complete_catalog", "relocate"]
+__all__ = ["Added", "CatalogWatch", "add_images", "complete_catalog", "kept_by", "relocate"]
 
 log = logging.getLogger("steelyard")
 _FILE = "catalog.arrow"
@@ -59,11 +60,11 @@ class Added:
 
 
 def add_images(
-    study: Study, images: Catalog | str | Path, *, labels: str | Path | None, layout: str | None, by: str | None,
-    progress: Progress | None,
+    study: Study, images: Catalog | str | Path, *, labels: str | Path | None = None, layout: str | None = None,
+    by: str | None = None, only: Collection[str] | None = None, progress: Progress | None = None,
 ) -> Added:  # fmt: skip
-    """See `Study.add`."""
-    new = images if isinstance(images, Catalog) else _read(study, Path(images), labels, layout, progress)
+    """See `Study.add`; with `only`, these paths of the source alone."""
+    new = images if isinstance(images, Catalog) else _read(study, images, labels, layout, only, progress)
     with _alone(study.folder):
         catalog = _complete(study.folder, Catalog.open(study.folder / _FILE), study.store, CatalogReport())
         joining = find_newcomers(catalog, new, study.grade_names)
@@ -72,7 +73,7 @@ def add_images(
             catalog = described_as(catalog, grade_names=joining.grade_names)
             catalog.save(study.folder / _FILE)
         rows = [NewImage(0, image.id, image.path, image.group, image.grade) for image in joining.images]
-        folder = "" if new.root is None else str(new.root)
+        folder = str(new.root or "") if isinstance(images, Catalog) else str(images)
         added = study.store.images.append(rows, by=by or user_name(), detail={"folder": folder})
         if added:
             study.store.settings.keep("images joined", True)
@@ -81,10 +82,17 @@ def add_images(
     return Added(added, joining.known, len(study.catalog), joining.report)
 
 
+def kept_by(study: Study, catalog: Catalog) -> Catalog:
+    """The catalog, told where this study keeps files that lie elsewhere."""
+    catalog.originals = originals_in(study.folder / "cache", study.config.images)
+    return catalog
+
+
 def _read(
-    study: Study, folder: Path, labels: str | Path | None, layout: str | None, progress: Progress | None
-) -> Catalog:
-    """The images of a folder, read like the study's own unless a layout is named."""
+    study: Study, source: str | Path, labels: str | Path | None, layout: str | None, only: Collection[str] | None,
+    progress: Progress | None,
+) -> Catalog:  # fmt: skip
+    """The images of a folder or URL, read like the study's own unless a layout is named."""
     own = study.config.images.layout
     if study.catalog.kind != "files":
         raise StudyError(
@@ -94,12 +102,16 @@ def _read(
     # A table that came with the first images says nothing of these.
     chosen = layout or ("csv" if labels else "folder" if own in ("csv", "features", "medmnist") else own)
     config = study.config.images.with_changes(
-        root=str(folder.resolve()),
+        root=whole_place(source),
         layout=chosen,
         labels=str(Path(labels).resolve()) if labels else "",
         features="",
+        # Files of a watched folder come one by one: a bad one keeps nobody else out.
+        on_error="skip" if only is not None else study.config.images.on_error,
     )
-    return read_catalog(config, known=frozenset(study.catalog.ids), progress=progress)
+    return read_catalog(
+        config, known=frozenset(study.catalog.ids), only=only, cache=study.folder / "cache", progress=progress
+    )
 
 
 def complete_catalog(folder: Path, catalog: Catalog, store: Store) -> Catalog:
@@ -133,19 +145,23 @@ def relocate(study: Study, root: str | Path) -> list[str]:
     Raises:
         StudyError: there is no such folder, or it holds not one of the images; nothing is changed.
     """
-    place = Path(root)
-    if not place.is_dir():
+    place = as_place(root)
+    if isinstance(place, str) and study.catalog.kind != "files":
+        raise StudyError(
+            f"only images in files can be found again at a URL, and this study compares {study.catalog.kind}"
+        )
+    if isinstance(place, Path) and not place.is_dir():
         there = f"{root} is a file, not a folder" if place.exists() else f"there is no folder {root}"
         raise StudyError(f"{there}; name the folder that holds the images now: {_say_again(study)}")
     with _alone(study.folder):
         study.follow()
         if study.catalog.kind == "files":
-            found, _, missing = study.catalog.relocate(Path(root))
+            found, _, missing = study.catalog.relocate(place)
         else:
             found = study.catalog.with_root(root)
             paths = [found.source.name] if found.kind == "npz" and found.source else []
             paths = found.paths.tolist() if found.kind == "features" else paths
-            missing = tuple(path for path in paths if not (place / path).is_file())
+            missing = tuple(path for path in paths if not (Path(root) / path).is_file())
         if len(missing) == (1 if found.kind == "npz" else len(found)):
             raise StudyError(
                 f"{root} holds not one of the {len(found)} images ({missing[0]} for example is not there), so nothing was "
@@ -153,7 +169,7 @@ def relocate(study: Study, root: str | Path) -> list[str]:
             )
         found.save(study.folder / _FILE)
     study.store.images.relocate(dict(zip(map(str, found.ids), map(str, found.paths), strict=True)))
-    study.config = study.config.with_changes(images={"root": str(Path(root).resolve())})
+    study.config = study.config.with_changes(images={"root": whole_place(place)})
     study.config.save(study.folder / "study.toml")
     study.follow()
     return list(missing)

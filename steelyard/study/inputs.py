@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ __all__ = ["InputReader", "Inputs", "missing_files"]
 
 
 LOOKED_UP = 20_000  # images
+AGAIN_SECONDS = 120.0
+SO_FAR = 50_000  # images whose rows are gathered in memory while more of them are computed
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,26 @@ class Inputs:
     """Rows for a ranker.
 
     Attributes:
-        rows: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3); zeros where an image could not be read.
+        rows: features (N, D), activations (N, H, W, C) or pixels (N, H, W, 3); zeros where an image has none.
         absent: catalog rows of those, ascending. Whoever learns, chooses or ranks leaves them out.
-        reasons: why, one for each.
+        reasons: why an image could not be read, one for each of `unreadable`.
+        complete: False while rows are being computed: absent are then all images that have none yet.
     """
 
     rows: NDArray[Any]
     absent: NDArray[np.int64]
     reasons: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def unreadable(self) -> NDArray[np.int64]:
+        """Absent images that were tried."""
+        return self.absent if self.complete else self.absent[:0]
+
+    @property
+    def waiting(self) -> NDArray[np.int64]:
+        """Absent images whose turn has not come."""
+        return self.absent[:0] if self.complete else self.absent
 
 
 class InputReader:
@@ -46,13 +61,20 @@ class InputReader:
         self._config: RankerConfig | None = None
         self._looked: list[tuple[int, ...]] = []  # at the files of absent images, when they could not be read
 
-    def read(self, config: RankerConfig, progress: Progress | None = None) -> Inputs:
+    def read(self, config: RankerConfig, progress: Progress | None = None, *, patient: bool = True) -> Inputs:
         """The inputs as files are now.
+
+        Args:
+            config: of the ranker.
+            progress: told how far it is.
+            patient: compute what is missing; False takes the rows that are there, if there are any.
 
         Raises:
             ImageError: no image at all can be read.
             RankerError: features are needed and the catalog has none, or the other way round.
         """
+        if not patient and not self.ready(config) and (part := self._so_far(config)) is not None:
+            return part
         kept = self._kept if config == self._config else None
         if kept is None or self._looks(kept.absent) != self._looked:
             kept = _read(self._catalog, config, self._cache, progress)
@@ -75,18 +97,28 @@ class InputReader:
             self._keep(config, Inputs(rows, np.empty(0, dtype=np.int64)))
         return rows is not None
 
+    def _so_far(self, config: RankerConfig) -> Inputs | None:
+        from steelyard.ranker.inputs import inputs_so_far
+
+        found = inputs_so_far(self._catalog, config, self._cache, SO_FAR)
+        if found is None:
+            return None
+        rows, there = found
+        return Inputs(rows, np.setdiff1d(np.arange(len(rows)), there), complete=False)
+
     def _keep(self, config: RankerConfig, inputs: Inputs) -> None:
         self._config, self._kept, self._looked = config, inputs, self._looks(inputs.absent)
 
     def _looks(self, rows: NDArray[np.int64]) -> list[tuple[int, ...]]:
-        return [_look(self._catalog.raw_path(int(row))) for row in rows]
+        return [_look(self._catalog.place(int(row))[0]) for row in rows]
 
 
 def missing_files(catalog: Catalog, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the rows whose file is gone or empty; one look at each, nothing is read."""
     if catalog.kind != "files":
         return rows[:0]
-    return np.array([row for row in rows.tolist() if not has_file(catalog, row)], dtype=np.int64)
+    # Images elsewhere are not asked for one by one: there may be many, and whoever shows one looks again.
+    return np.array([row for row in rows.tolist() if not has_file(catalog, row, ask=False)], dtype=np.int64)
 
 
 def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progress | None) -> Inputs:
@@ -113,12 +145,12 @@ def _read(catalog: Catalog, config: RankerConfig, cache: Path, progress: Progres
     return Inputs(rows, np.array(absent, dtype=np.int64), reasons)
 
 
-def _look(path: Path | None) -> tuple[int, ...]:
+def _look(place: Path | str) -> tuple[int, ...]:
     """Size and times of a file: they change when it is put back, mended, or allowed to be read."""
-    if path is None:
-        return (1,)
+    if isinstance(place, str):  # elsewhere: worth another try every few minutes
+        return (int(time.monotonic() // AGAIN_SECONDS),)
     try:
-        seen = path.stat()
+        seen = place.stat()
     except (OSError, ValueError):  # ValueError: a NUL byte in the path
         return ()
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
-from steelyard.errors import ImageError, RankerError, StudyError, command
+from steelyard.errors import ImageError, StudyError, command
 from steelyard.images.catalog import Catalog
 from steelyard.loop.chance import Purpose
 from steelyard.progress import Progress
 from steelyard.ranker.inputs import read_inputs
-from steelyard.ranker.ranker import Ranker, load_ranker
+from steelyard.ranker.ranker import Ranker
 from steelyard.store.records import Model
 from steelyard.study.domain import add_domain, measure, read_check
 from steelyard.study.grading import grade_table, study_scale
 from steelyard.study.judging import judges_of
 from steelyard.study.learning import answers_about, estimate, predictions_of, some_answers
-from steelyard.study.models import learnt_reserved, load_absent, load_predictions, usable_model
+from steelyard.study.models import (
+    learnt_reserved,
+    load_absent,
+    load_predictions,
+    load_unreadable,
+    usable_model,
+    usable_ranker,
+)
 from steelyard.study.scales import (
     QuestionsReport,
     add_scales,
@@ -30,6 +36,7 @@ from steelyard.study.scales import (
     place_on_scales,
     questions_report,
     scales_of,
+    units_of,
 )
 from steelyard.study.scores import score_table, spread_over_scores
 from steelyard.trust.accuracy import NOTHING
@@ -44,8 +51,6 @@ if TYPE_CHECKING:
     from steelyard.study.study import Study
 
 __all__ = ["Knowledge"]
-
-log = logging.getLogger("steelyard")
 
 _AT_WORK_SECONDS = 900.0  # without an answer for a quarter of an hour, somebody is not counted on
 
@@ -114,8 +119,9 @@ class Knowledge:
         """Of images that need not belong to the study."""
         study = self._study
         catalog = Catalog.from_folder(
-            Path(folder), check=True, on_error=study.config.images.on_error, progress=progress
-        )
+            folder, check=True, on_error=study.config.images.on_error, originals=study.catalog.originals,
+            progress=progress,
+        )  # fmt: skip
         model, ranker = self._newest_ranker()
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)
         posterior = ranker.posterior(inputs, progress=progress)
@@ -127,7 +133,7 @@ class Knowledge:
             known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
             places = catalog.rows_of(table["image"].tolist())
             theirs = scales_of(study, model, posterior, rows, strangers=True)
-            add_scales(table, theirs, places, scales_of(study, model, own, known))
+            add_scales(table, theirs, places, units_of(scales_of(study, model, own, known)))
         return add_domain(table, catalog, measure(study.folder / model.path, inputs))
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
@@ -158,7 +164,7 @@ class Knowledge:
         own = self._usable()[1]
         known = np.setdiff1d(np.arange(len(own)), self._out(self._absent(model)))
         placed = scales_of(study, model, posterior, np.arange(1), strangers=True)
-        return place_on_scales(placed, scales_of(study, model, own, known))
+        return place_on_scales(placed, units_of(scales_of(study, model, own, known)))
 
     def grades(self, method: str) -> pd.DataFrame:
         """Scores turned into grades."""
@@ -247,10 +253,10 @@ class Knowledge:
         return self._absent(self._usable()[0])
 
     def unreadable(self) -> Rows:
-        """Those of them that could not be read, not those that joined later."""
+        """Those of them that could not be read, not those that joined later or whose turn had not come."""
         if self._study.store.models.newest() is None:
             return self._belief.absent
-        return load_absent(self._study.folder / self._usable()[0].path)
+        return load_unreadable(self._study.folder / self._usable()[0].path)
 
     def _absent(self, model: Model) -> Rows:
         return load_absent(self._study.folder / model.path, images=len(self._study.catalog))
@@ -305,12 +311,4 @@ class Knowledge:
 
     def _newest_ranker(self) -> tuple[Model, Ranker]:
         self._newest()
-        first: RankerError | None = None
-        for model in reversed(self._study.store.models.all()):
-            try:
-                return model, load_ranker(self._study.folder / model.path)
-            except RankerError as error:  # damaged, or an older one that was in no backup
-                first = first or error
-                log.warning("%s – the model before it is used", error)
-        assert first is not None
-        raise first
+        return usable_ranker(self._study.folder, self._study.store)

@@ -29,7 +29,7 @@ from steelyard.study.card import write_card
 from steelyard.study.domain import learn_domain
 from steelyard.study.judging import said_by
 from steelyard.study.lease import LeaseLost, TrainerLease
-from steelyard.study.models import load_absent, save_posterior, save_predictions
+from steelyard.study.models import load_unreadable, save_posterior, save_predictions
 from steelyard.study.publishing import publish, sweep, working_folder
 from steelyard.study.scale_heads import learn_scales
 from steelyard.trust.accuracy import Accuracy, estimate_accuracy, random_curve
@@ -155,10 +155,11 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
     working = working_folder(study.folder, fingerprint)
     try:
         sweep(study.folder, working, store, lease)
+        study.sharing.sweep(lease, keep=_KEPT_POSTERIORS)
         ranker = _resumed(fit_in, working)
         posterior = learner.posterior(ranker, progress=progress)
         ranker.save(working)
-        save_posterior(working, posterior, seen.absent)
+        save_posterior(working, posterior, seen.absent, waiting=len(seen.waiting))
         scales = learn_scales(study, working, learner, seen.rows, left_out)
         learn_domain(
             working, seen.rows, study.catalog, pool=pool, absent=seen.absent, ranker=config.ranker,
@@ -175,7 +176,8 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
             "answers": count,
             "seconds": round(time.monotonic() - started, 3),
             **accuracy_metrics(accuracy),
-            **({"unreadable": len(seen.absent)} if len(seen.absent) else {}),
+            **({"unreadable": len(seen.unreadable)} if len(seen.unreadable) else {}),
+            **({"waiting": len(seen.waiting)} if len(seen.waiting) else {}),
             **({"random": alone} if alone else {}),
             **({"questions": scales} if scales else {}),
             **_ahead(
@@ -190,23 +192,23 @@ def _learn(study: Study, lease: TrainerLease, progress: Progress) -> TrainedMode
         (working / "metrics.json").write_text(json.dumps(metrics, indent=2), encoding="utf-8")
         number = models[-1].round + 1 if models else 0
         write_card(
-            working, study, round=number, posterior=posterior, answers=answers, taught=marks, absent=seen.absent, metrics=metrics
+            working, study, round=number, posterior=posterior, answers=answers, taught=marks, seen=seen, metrics=metrics
         )  # fmt: skip
         new = NewModel(
             number, "", study.catalog.fingerprint(), answers.last_seq, grades_seq, metrics,
-            config.with_changes(store="").to_dict(),  # the address of the database may hold a password
+            config.with_changes(store="", models="").to_dict(),  # addresses may hold a password
         )  # fmt: skip
-        folder, id = publish(study.folder, working, new, store, lease)
+        folder, id = publish(study.folder, working, new, store, lease, study.sharing)
     except LeaseLost:
         shutil.rmtree(working, ignore_errors=True)  # ours alone: whoever took over trains under another name
         raise
     for model in store.models.all()[:-_KEPT_POSTERIORS]:
         (study.folder / model.path / "rows.npy").unlink(missing_ok=True)
     # Whoever excluded an image need not be told that it cannot be read.
-    before = load_absent(study.folder / models[-1].path) if models else seen.absent[:0]
-    note = _note(np.setdiff1d(before, excluded), np.setdiff1d(seen.absent, excluded))
+    before = load_unreadable(study.folder / models[-1].path) if models else seen.absent[:0]
+    note = _note(np.setdiff1d(before, excluded), np.setdiff1d(seen.unreadable, excluded))
     unreadable = tuple(
-        reason for row, reason in zip(seen.absent, seen.reasons, strict=True) if row not in excluded
+        reason for row, reason in zip(seen.unreadable, seen.reasons, strict=True) if row not in excluded
     )
     return TrainedModel(id, number, folder, count, metrics, unreadable, note)
 

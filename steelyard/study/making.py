@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 log = logging.getLogger("steelyard")
+_WHOLE = "made whole"  # a setting of the store; without it `init` may have been killed half-way
 
 
 def study_config(preset: str = "quick", **changes: Any) -> StudyConfig:
@@ -75,14 +76,16 @@ def check_catalog(catalog: Catalog, settings: StudyConfig) -> None:
     check_new_grades(settings, catalog)
 
 
-def check_store(settings: StudyConfig) -> None:
+def check_store(settings: StudyConfig, catalog: Catalog) -> None:
     """Open the database that a configuration names, so that one that cannot be used is known before anything is computed.
 
     Raises:
         StoreError: it cannot be used, and why.
+        StudyError: it holds another study.
     """
     if settings.store:
-        Store.open(address(settings.store)).close()
+        with Store.open(address(settings.store)) as store:
+            _check_unused(store, catalog)
 
 
 @contextmanager
@@ -121,6 +124,8 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
             make_private(place / "study.db")
         store = Store.open(store_url(place, settings))
         try:
+            if settings.store:
+                _check_unused(store, catalog)
             _register(store, catalog, progress)
             note_wording(store, settings, catalog)
             # Written last: a folder with a study.toml is a whole study, whenever the power went.
@@ -128,14 +133,15 @@ def make_files(place: Path, catalog: Catalog, settings: StudyConfig, progress: P
             for name in ("models", "cache"):
                 (place / name).mkdir(exist_ok=True)
             keep_private(place, new=True)
+            store.settings.keep(_WHOLE, True)
         except BaseException:
             store.close()
             raise
     return store
 
 
-def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
-    """Open the files of a study, migrating its database if it is an older one.
+def open_files(place: Path, store_at: str = "") -> tuple[StudyConfig, Catalog, Store]:
+    """Open the files of a study, migrating its database if it is an older one; `store_at` goes before what study.toml says.
 
     Raises:
         StudyError: there is no study in that folder, or not the whole of it; or its list of grades or its questions were changed
@@ -152,7 +158,7 @@ def open_files(place: Path) -> tuple[StudyConfig, Catalog, Store]:
             f"{place / 'catalog.arrow'} is missing; restore a backup with: {command('restore', 'FILE', place, '--replace')}"
         )
     catalog = Catalog.open(place / "catalog.arrow")
-    store = Store.open(store_url(place, config), create=False)
+    store = Store.open(store_at or store_url(place, config), create=False)
     try:
         if named_from_outside():
             _check_same(store, catalog, place)
@@ -207,6 +213,20 @@ def _check_same(store: Store, catalog: Catalog, place: Path) -> None:
             f"STEELYARD_STORE names {store.url}, which holds the answers of another study than {place}; name its own database, "
             "or leave the variable out"
         )
+
+
+def _check_unused(store: Store, catalog: Catalog) -> None:
+    """Refuse a database that another study is in; what is left of an `init` that was killed is taken up."""
+    count = store.images.count()
+    if not count:
+        return
+    same = count == len(catalog) and [image.id for image in store.images.all()] == catalog.ids.tolist()
+    if same and store.settings.get(_WHOLE) is None and not store.pairs.all(limit=1):
+        return
+    raise StudyError(
+        f"{store.url} holds a study of {count} images already; give this one a schema of its own in the same database "
+        "(…/database?schema=NAME), or another database"
+    )
 
 
 def _register(store: Store, catalog: Catalog, progress: Progress | None) -> None:

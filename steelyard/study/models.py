@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.config import ranker_from_saved
-from steelyard.errors import StudyError, command
+from steelyard.errors import RankerError, StudyError, command
 from steelyard.ranker.image_effects import ImageEffects
 from steelyard.ranker.judges import Panel
 from steelyard.ranker.posterior import Posterior
+from steelyard.ranker.ranker import Ranker, load_ranker
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import Model
 from steelyard.store.store import Store
@@ -27,20 +28,36 @@ __all__ = [
     "load_absent",
     "load_posterior",
     "load_predictions",
+    "load_unreadable",
+    "load_waiting",
     "save_posterior",
     "save_predictions",
     "usable_model",
+    "usable_ranker",
 ]
 
 log = logging.getLogger("steelyard")
 
 
-def save_posterior(folder: Path, posterior: Posterior, absent: NDArray[np.int64] | None = None) -> None:
-    """Write a posterior so that it opens memory-mapped and without torch; `absent` are rows that it knows nothing of."""
+def save_posterior(
+    folder: Path, posterior: Posterior, absent: NDArray[np.int64] | None = None, *, waiting: int = 0
+) -> None:
+    """Write a posterior so that it opens memory-mapped and without torch.
+
+    Args:
+        folder: of the model.
+        posterior: of all images.
+        absent: rows that it knows nothing of.
+        waiting: how many of them were only not computed yet; then nothing is known about the others.
+    """
     from safetensors.numpy import save
 
+    for name in ("absent.npy", "waiting.json"):
+        (folder / name).unlink(missing_ok=True)  # of a training that was killed
     if absent is not None and len(absent):
         np.save(folder / "absent.npy", absent)
+    if waiting:
+        (folder / "waiting.json").write_text(json.dumps(waiting), encoding="utf-8")
     rows: NDArray[np.floating] = np.asarray(posterior.features_N_D)
     np.save(folder / "rows.npy", rows.astype(np.float32) if rows.dtype != np.float32 else rows)
     arrays = {
@@ -111,6 +128,24 @@ def load_absent(folder: Path, *, images: int = 0) -> NDArray[np.int64]:
         raise _unreadable(folder, error) from error
 
 
+def load_waiting(folder: Path) -> int:
+    """How many images the model in this folder knows nothing of because their turn had not come; 0 for most models."""
+    try:
+        return int(json.loads((folder / "waiting.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # not there; damaged, it is as good as not there
+        return 0
+
+
+def load_unreadable(folder: Path) -> NDArray[np.int64]:
+    """Rows that the model in this folder says nothing of because they could not be read.
+
+    Raises:
+        StudyError: the file is damaged.
+    """
+    absent = load_absent(folder)
+    return absent[:0] if load_waiting(folder) else absent
+
+
 def images_of(folder: Path) -> int:
     """How many images the model in this folder was made for.
 
@@ -146,7 +181,7 @@ def usable_model(folder: Path, store: Store, *, images: int = 0) -> tuple[Model,
         StudyError: none can, or there is none.
     """
     first: StudyError | None = None
-    for model in reversed(store.models.all()):
+    for model in reversed(store.models.here()):
         try:
             load_absent(folder / model.path)
             return model, _with_more(load_posterior(folder / model.path), images)
@@ -154,6 +189,23 @@ def usable_model(folder: Path, store: Store, *, images: int = 0) -> tuple[Model,
             if first is None:
                 log.warning("%s – the model before it is used until then; see: steelyard check", error)
             first = first or error
+    raise first or StudyError(f"there is no model yet; train one with: {command('train', folder)}")
+
+
+def usable_ranker(folder: Path, store: Store) -> tuple[Model, Ranker]:
+    """The newest model that can score images, and its ranker; arguments as for `usable_model`.
+
+    Raises:
+        RankerError: none can be read.
+        StudyError: there is none.
+    """
+    first: RankerError | None = None
+    for model in reversed(store.models.here()):
+        try:
+            return model, load_ranker(folder / model.path)
+        except RankerError as error:  # damaged, or an older one that was in no backup
+            first = first or error
+            log.warning("%s – the model before it is used", error)
     raise first or StudyError(f"there is no model yet; train one with: {command('train', folder)}")
 
 

@@ -21,6 +21,7 @@ from steelyard.store.errors import ConflictError
 from steelyard.store.records import NewModel
 from steelyard.store.store import Store
 from steelyard.study.lease import LeaseLost, TrainerLease
+from steelyard.study.sharing import Sharing
 
 __all__ = ["publish", "sweep", "working_folder"]
 
@@ -47,7 +48,7 @@ def working_folder(study: Path, fingerprint: str) -> Path:
 
 
 def publish(
-    study: Path, working: Path, model: NewModel, store: Store, lease: TrainerLease
+    study: Path, working: Path, model: NewModel, store: Store, lease: TrainerLease, sharing: Sharing
 ) -> tuple[Path, int]:
     """Give a trained model its name and announce it.
 
@@ -57,6 +58,7 @@ def publish(
         model: what to announce; its path is filled in.
         store: of the study.
         lease: the lease it was trained under.
+        sharing: puts it up for other machines first: what is announced can be fetched.
 
     Returns:
         Its folder and its number, by which people know it.
@@ -67,6 +69,9 @@ def publish(
     folder = study / "models" / f"round-{model.round:03d}-{secrets.token_hex(4)}"
     sync_tree(working)  # a model that is announced is on disk
     lease.check()
+    if sharing.shelf is not None:
+        sharing.put_up(working, folder.relative_to(study).as_posix())
+        lease.check()  # that may have taken a while
     working.rename(folder)
     sync_folder(folder.parent)
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.arrays import Rows
+from steelyard.config import StudyConfig
 from steelyard.config.questions import COMPOSITE, MAIN
 from steelyard.errors import StudyError, command
 from steelyard.evaluate.scales import ScaleCorrelation, composite, correlate_scales, reliability
@@ -27,15 +30,24 @@ if TYPE_CHECKING:
 __all__ = [
     "QuestionsReport",
     "Scale",
+    "Unit",
     "add_scales",
+    "check_scale",
     "further_judges",
     "of_question",
     "on_scale",
     "place_on_scales",
     "questions_report",
+    "scale_columns",
+    "scales_in",
     "scales_of",
+    "units_of",
+    "weights_of",
     "why_no_scale",
 ]
+
+Unit: TypeAlias = tuple[float, float] | None
+"""Mean and deviation that a scale is standardised by; None where it is not known."""
 
 _ACCURACY = ("accuracy", "accuracy_low", "accuracy_high")
 _DRAWS, _IMAGES = 400, 2000  # of a correlation's interval: more of either changes nothing that is shown
@@ -51,6 +63,16 @@ def _no_scale(study: Study, key: str) -> StudyError:
             f"its {answers} answers came after the newest model; train with: {command('train', study.folder)}"
         )
     return StudyError(f"the question {key!r} has no scale yet: {what}")
+
+
+def check_scale(study: Study, model: Model, key: str) -> None:
+    """Make sure that a model has the scale of a further question.
+
+    Raises:
+        StudyError: it has none yet, and why.
+    """
+    if load_head(study.folder / model.path, key) is None:
+        raise _no_scale(study, key)
 
 
 def why_no_scale(study: Study, model: Model, scale: str) -> str:
@@ -96,15 +118,42 @@ def scales_of(
         rows: the images that have a score.
         strangers: whether they are not the study's own.
     """
-    part = main.rows(rows)
-    found = [Scale(MAIN, part, study.config.page.weight)]
-    for one in study.config.questions:
-        head = load_head(study.folder / model.path, one.key)
-        fits = head is not None and head.size == part.features_N_D.shape[1]
-        images = None if strangers else rows
-        own = head.posterior(part.features_N_D, images) if head and fits else None
-        found.append(Scale(one.key, own, one.weight))
+    images = None if strangers else rows
+    return scales_in(study.folder / model.path, weights_of(study.config), main.rows(rows), images)
+
+
+def weights_of(config: StudyConfig) -> tuple[tuple[str, float], ...]:
+    """Key and weight of every question, the main one first."""
+    return ((MAIN, config.page.weight), *((one.key, one.weight) for one in config.questions))
+
+
+def scales_in(
+    folder: Path, weights: Sequence[tuple[str, float]], main: Posterior, images: Rows | None = None
+) -> list[Scale]:
+    """Every scale in the folder of a model over the images of its posterior, without the study.
+
+    Args:
+        folder: of the model.
+        weights: from `weights_of`.
+        main: posterior of the images on the main scale.
+        images: which of the study's they are; None for others.
+    """
+    found = [Scale(MAIN, main, weights[0][1])]
+    for key, weight in weights[1:]:
+        head = load_head(folder, key)
+        fits = head is not None and head.size == main.features_N_D.shape[1]
+        found.append(Scale(key, head.posterior(main.features_N_D, images) if head and fits else None, weight))
     return found
+
+
+def units_of(scales: list[Scale]) -> list[Unit]:
+    """Mean and deviation of every scale over its images, which others are standardised by; None where there is no scale."""
+    return [
+        (float(one.posterior.mean.mean()), float(one.posterior.mean.std()) or 1.0)
+        if one.posterior is not None and len(one.posterior)
+        else None
+        for one in scales
+    ]
 
 
 def of_question(
@@ -139,7 +188,7 @@ def on_scale(
     rows = np.setdiff1d(np.arange(len(main)), left_out)
     scales = scales_of(study, model, main, rows)
     if scale == COMPOSITE:
-        mean, std = _composite(scales, scales, len(rows))
+        mean, std = _composite(scales, units_of(scales), len(rows))
     else:
         [one] = [one for one in scales if one.key == scale]
         mean, std = _mean_std(one.posterior, len(rows))
@@ -151,7 +200,7 @@ def on_scale(
 
 
 def add_scales(
-    table: pd.DataFrame, scales: list[Scale], places: NDArray[np.int64], unit: list[Scale] | None = None
+    table: pd.DataFrame, scales: list[Scale], places: NDArray[np.int64], units: list[Unit] | None = None
 ) -> None:
     """Put `score_KEY` and `uncertainty_KEY` of every further question into a table of scores, and the `composite`.
 
@@ -159,36 +208,42 @@ def add_scales(
         table: of scores, in any order.
         scales: the main one first.
         places: which image of the scales each row of the table is.
-        unit: scales of the images that standardise, None where they are the same.
+        units: of the images that standardise, None where they are the same.
     """
+    for name, values in scale_columns(scales, units or units_of(scales), len(places)).items():
+        table[name] = values[places]
+
+
+def scale_columns(scales: list[Scale], units: list[Unit], n: int) -> dict[str, NDArray[np.float64]]:
+    """`score_KEY`, `uncertainty_KEY`, `composite` and `uncertainty_composite` of n images, NaN where there is no scale."""
+    found: dict[str, NDArray[np.float64]] = {}
     for scale in scales:
         if scale.key != MAIN:
-            mean, std = _mean_std(scale.posterior, len(places))
-            table[f"score_{scale.key}"], table[f"uncertainty_{scale.key}"] = mean[places], std[places]
-    mean, std = _composite(scales, unit or scales, len(places))
-    table["composite"], table["uncertainty_composite"] = mean[places], std[places]
+            found[f"score_{scale.key}"], found[f"uncertainty_{scale.key}"] = _mean_std(scale.posterior, n)
+    found["composite"], found["uncertainty_composite"] = _composite(scales, units, n)
+    return found
 
 
-def place_on_scales(scales: list[Scale], unit: list[Scale]) -> dict[str, tuple[float, float]]:
+def place_on_scales(scales: list[Scale], units: list[Unit]) -> dict[str, tuple[float, float]]:
     """Score and uncertainty of one picture on every further scale that there is, and on the composite, by key."""
     found = {one.key: _mean_std(one.posterior, 1) for one in scales if one.key != MAIN}
-    found[COMPOSITE] = _composite(scales, unit, 1)
+    found[COMPOSITE] = _composite(scales, units, 1)
     return {
         key: (float(mean[0]), float(std[0])) for key, (mean, std) in found.items() if not np.isnan(mean[0])
     }
 
 
 def _composite(
-    scales: list[Scale], unit: list[Scale], n: int
+    scales: list[Scale], units: list[Unit], n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The composite of n images, in the unit of some scales; NaN where one that counts is not known."""
     parts: list[tuple[NDArray[np.float64], NDArray[np.float64], float]] = []
-    for scale, own in zip(scales, unit, strict=True):
+    for scale, unit in zip(scales, units, strict=True):
         if not scale.weight:
             continue  # a scale without weight takes nothing away where it is not known
         mean, std = _mean_std(scale.posterior, n)
-        if own.posterior is not None and len(own.posterior):
-            centre, spread = own.posterior.mean.mean(), float(own.posterior.mean.std()) or 1.0
+        if unit is not None:
+            centre, spread = unit
             mean, std = (mean - centre) / spread, std / spread
         parts.append((mean, std, scale.weight))
     if not parts:

@@ -19,12 +19,13 @@ from steelyard.store.store import Store
 from steelyard.study.asked import comparison_of, question_key
 from steelyard.study.belief import Belief
 from steelyard.study.grading import check_code, known_grades
-from steelyard.study.images import Added, CatalogWatch, add_images, relocate
+from steelyard.study.images import Added, CatalogWatch, add_images, kept_by, relocate
 from steelyard.study.inputs import InputReader, Inputs
 from steelyard.study.knowledge import Knowledge
 from steelyard.study.learning import TrainedModel, learn, learn_alone
 from steelyard.study.making import make_files, open_files, study_config
 from steelyard.study.questions import Questions
+from steelyard.study.sharing import Sharing
 from steelyard.study.simulating import simulate
 from steelyard.study.status import describe
 from steelyard.study.wording import show_wording, study_grades
@@ -54,6 +55,8 @@ class Study:
         catalog: what is compared.
         store: what people answered.
         questions: chooses pairs, and puts them up only where it says so.
+        sharing: with machines that do not have the folder.
+        patient: whether `seen` computes what is missing; False takes what is there, while somebody computes the rest.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class Study:
         self._belief = Belief(self)
         self.questions = Questions(self, self._belief)
         self._knowledge = Knowledge(self, self._belief)
-        self._reader = InputReader(catalog, folder / "cache")
+        self._reader = InputReader(kept_by(self, catalog), folder / "cache")
+        self.sharing = Sharing(self)
         self.wording_noted: StudyConfig | None = None  # by `show_wording`, which looks once
+        self.patient = True
 
     # ------------------------------------------------------------------ make, open, close
 
@@ -101,15 +106,15 @@ class Study:
         return cls(place, settings, catalog, make_files(place, catalog, settings, progress))
 
     @classmethod
-    def open(cls, folder: str | Path) -> Study:
-        """Open a study, migrating its database if it is an older one.
+    def open(cls, folder: str | Path, *, store: str = "") -> Study:
+        """Open a study, migrating its database if it is an older one; `store` is its URL where study.toml does not say.
 
         Raises:
             StudyError: there is no study in that folder.
         """
         place = Path(folder)
         watch = CatalogWatch(place)  # looks before the file is opened: nothing happens in between unseen
-        return cls(place, *open_files(place), watch)
+        return cls(place, *open_files(place, store), watch).sharing.catch_up()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -122,11 +127,7 @@ class Study:
         self.close()
 
     def relocate(self, root: str | Path) -> list[str]:
-        """Find the images again after their folder was moved or renamed: by content, where they are files of their own.
-
-        Returns:
-            Paths of images that were not found.
-        """
+        """Find the images again after their folder was moved: by content, where they are files; gives paths that were not found."""
         return relocate(self, root)
 
     def add(
@@ -138,7 +139,7 @@ class Study:
         Content decides what is new, so adding a folder again adds what came into it since.
 
         Args:
-            images: a folder, or a catalog of files.
+            images: a folder or URL, or a catalog of files.
             labels: CSV with `image` (below the folder) and, optionally, `grade` and `group`.
             layout: how the folder is read; None takes the study's own.
             by: who adds them, for the audit log; None is the user of this machine.
@@ -157,7 +158,7 @@ class Study:
         if catalog.root is not None and catalog.root != self.catalog.root:
             # Whoever writes study.toml next must not move the images back.
             self.config = self.config.with_changes(images={"root": str(catalog.root)})
-        self.catalog, self._reader = catalog, InputReader(catalog, self.folder / "cache")
+        self.catalog, self._reader = kept_by(self, catalog), InputReader(catalog, self.folder / "cache")
 
     @property
     def policy(self) -> Policy:
@@ -293,7 +294,7 @@ class Study:
 
     def seen(self, progress: Progress | None = None) -> Inputs:
         """What the ranker sees, and which images could not be read; computed once, then taken from the cache."""
-        return self._reader.read(self.config.ranker, progress)
+        return self._reader.read(self.config.ranker, progress, patient=self.patient)
 
     @property
     def described(self) -> bool:
@@ -331,7 +332,7 @@ class Study:
         Where the study asks further questions, `score_KEY` and `uncertainty_KEY` follow for each, and the `composite`.
 
         Args:
-            folder: score the images of this folder instead; they need not belong to the study.
+            folder: score the images of this folder or URL instead; they need not belong to the study.
             question: only on the scale of this one, by key (`main` is the main question); None is all of them.
             answers_alone: also what the answers say without the images (`alone`, …, `differs`); only that before there is a model.
             progress: told how far it is.

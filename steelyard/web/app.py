@@ -9,14 +9,13 @@ import logging
 import os
 import shutil
 import signal
-import ssl
 import sys
 import tempfile
 import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,9 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from steelyard.environment import read_secret
-from steelyard.errors import ConfigError, StudyError
+from steelyard.errors import StudyError
 from steelyard.images.presence import look_for_files, say_where
 from steelyard.study import Study
 from steelyard.web import health, logs, pages, problems, sign_on
@@ -52,8 +48,10 @@ from steelyard.web.api import (
 from steelyard.web.api import study as study_routes
 from steelyard.web.auth import digest, new_secret
 from steelyard.web.bodies import Bodies
+from steelyard.web.certificate import read_certificate
 from steelyard.web.context import Web
 from steelyard.web.health import Readiness
+from steelyard.web.many import base_of, create_many, names_of
 from steelyard.web.metrics import Metrics
 from steelyard.web.proxies import Proxied
 from steelyard.web.requests import Requests
@@ -66,16 +64,6 @@ FLUSH_SECONDS = 5.0
 log = logging.getLogger("steelyard.web")
 
 
-class _Forever(StaticFiles):
-    """Static files under a version in their address: kept by browsers forever, never listed."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        if response.status_code == 200:
-            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return response
-
-
 def create_app(
     study: Study,
     *,
@@ -84,6 +72,7 @@ def create_app(
     apart: bool = False,
     access: Access | None = None,
     metrics_token: str = "",
+    base: str = "",
 ) -> FastAPI:
     """The whole app for one study. It never imports torch.
 
@@ -95,19 +84,22 @@ def create_app(
         apart: choose pairs in a process of their own instead of a thread, as a server for many does, and before anybody asks.
         access: all about how people get in, instead of `login`.
         metrics_token: lets its bearer read /metrics from elsewhere; empty lets nobody but admins.
+        base: what stands before its paths where `many.py` serves several; its processes then run on demand.
     """
     access = access or Access(login=login)
-    web = Web(study, access=access, apart=apart)
+    web = Web(study, access=access, apart=apart, base=base)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        web.asker.start(at_once=apart)
+        web.asker.start(at_once=apart and not base)
         web.keeper.start()
+        web.courier.start()
         yield
         # Requests are over, or have had their time; an answer on its way to the disk is waited for all the same.
         if not web.scribe.flush(FLUSH_SECONDS):
             log.warning("answers were still being written when the server stopped; browsers send them again")
         web.keeper.stop()
+        web.courier.stop()
         web.asker.end()
         if web.chooser is not None:
             web.chooser.stop()
@@ -144,7 +136,7 @@ def create_app(
     app.include_router(health.router)
     if access.provider is not None:
         app.include_router(sign_on.router)
-    app.mount(f"/static/{pages.static_version()}", _Forever(directory=pages.STATIC), name="static")
+    app.mount(f"/static/{pages.static_version()}", pages.Forever(directory=pages.STATIC), name="static")
     problems.install(app)
     app.add_exception_handler(pages._SignIn, pages.to_login)
     # The last one added is the outermost.
@@ -207,7 +199,7 @@ def first_link(study: Study) -> str | None:
 
 
 def serve(
-    study_folder: str | Path,
+    study_folder: str | Path | Sequence[Path],
     host: str = "127.0.0.1",
     port: int = 8765,
     open_browser: bool = False,
@@ -221,13 +213,14 @@ def serve(
     tls_key: str | Path | None = None,
     public_url: str = "",
     train: bool = True,
+    many: bool = False,
     log_format: str = "",
     say: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a study until interrupted, with a trainer beside it.
 
     Args:
-        study_folder: the study.
+        study_folder: the study; of several, each is served below `/s/NAME/`, with one trainer for all.
         host: address to listen on; any but this machine's own makes everybody sign in.
         port: to listen on; 0 takes a free one.
         open_browser: show the page.
@@ -240,6 +233,7 @@ def serve(
         tls_cert: certificate (chain) in PEM, to speak TLS without a proxy.
         tls_key: its key, if it is not in the same file.
         public_url: under which people find the page, for every link (STEELYARD_PUBLIC_URL).
+        many: below `/s/NAME/` even if it is but one, for there may be others tomorrow.
         train: start a trainer process; False where `steelyard worker` runs elsewhere.
         log_format: quiet, text or json; STEELYARD_LOG does the same.
         say: where a line for the person at the terminal goes; stderr by default.
@@ -257,7 +251,7 @@ def serve(
     os.environ["STEELYARD_LOG"] = form  # for the processes beside this one
     tell = say or (lambda text: print(text, file=sys.stderr, flush=True))
     local = is_loopback(host)
-    tls = _certificate(tls_cert, tls_key)
+    tls = read_certificate(tls_cert, tls_key)
     access = read_access(
         login=login, local=local, proxies=proxies, header=auth_header, create=auth_create, tls=bool(tls),
         public_url=public_url,
@@ -267,14 +261,18 @@ def serve(
     names = list(hosts) or [name for name in os.environ.get("STEELYARD_HOSTS", "").split(",") if name]
     if names and access.public:
         names.append(urlsplit(access.public).hostname or "")
-    with Study.open(study_folder) as study:
-        app = create_app(
-            study,
-            hosts=names,
-            apart=True,
-            access=access,
-            metrics_token=read_secret("STEELYARD_METRICS_TOKEN"),
-        )
+    folders = [Path(study_folder)] if isinstance(study_folder, str | Path) else list(study_folder)
+    called = names_of(folders) if many or len(folders) > 1 else {"": folders[0]}
+    with ExitStack() as stack:
+        apps = {
+            name: create_app(
+                stack.enter_context(Study.open(folder)), hosts=names, apart=True, access=access,
+                metrics_token=read_secret("STEELYARD_METRICS_TOKEN"), base=base_of(name) if name else "",
+            )
+            for name, folder in called.items()
+        }  # fmt: skip
+        webs: list[Web] = [app.state.web for app in apps.values()]
+        app: Any = apps[""] if "" in apps else create_many(apps, access=access, hosts=names)
         config = uvicorn.Config(
             app, host=host, port=port, http=Heads, log_config=None, access_log=False, server_header=False,
             timeout_graceful_shutdown=5, timeout_keep_alive=30,
@@ -283,13 +281,23 @@ def serve(
         )  # fmt: skip
         socket = listen(host, port)
         here = listening_address("https" if tls else "http", host, socket.getsockname()[1])
-        app.state.web.listening = here
         address = access.public or here
-        link = first_link(study) if access.login else f"/login#key={app.state.web.accounts.key}"
-        tell(f"{study.config.name}: {address}{link or '/'}")
+        for web in webs:
+            web.listening, web.accounts.key = here, webs[0].accounts.key  # whoever starts them may open all
+        links = {web: first_link(web.study) for web in webs} if access.login else {}
+        start = "/"
+        if "" in apps:
+            start = links.get(webs[0]) or ("/" if access.login else f"/login#key={webs[0].accounts.key}")
+        elif not access.login:
+            start = f"/#key={webs[0].accounts.key}&studies={','.join(apps)}"
+        title = webs[0].study.config.name if "" in apps else f"{len(webs)} studies"
+        tell(f"{title}: {address}{start}")
+        for web, link in links.items():
+            if web.base and link:
+                tell(f"{web.study.config.name}: {address}{web.base}{link}")
         if not access.login:
             tell("Open this link: its key keeps the machine's other users out. Press Ctrl+C to stop.")
-        elif link:
+        elif any(links.values()):
             tell("This link signs in the first admin; it works once. Press Ctrl+C to stop.")
         if host in UNSPECIFIED and not access.public:
             tell(f"Others reach it at {here} if the network lets them; --public-url says otherwise.")
@@ -303,11 +311,12 @@ def serve(
                 f"Warning: {access.header} is believed from this machine, so whoever has an account on it can claim to be "
                 "anybody. Let nobody else on, or put the proxy on a machine of its own (docs/operations.md)."
             )
-        files = look_for_files(study.catalog, without=study.store.images.excluded_rows().tolist())
-        if files.missing:
-            tell(
-                f"Warning: {files.sentence}. Pairs with them are not asked; {say_where(study.folder)} (also while this runs)"
-            )
+        for study in (web.study for web in webs):
+            files = look_for_files(study.catalog, without=study.store.images.excluded_rows().tolist())
+            if files.missing:
+                tell(
+                    f"Warning: {files.sentence}. Pairs with them are not asked; {say_where(study.folder)} (also while this runs)"
+                )
         # Requests are answered in threads; none should wait the usual 5 ms for another's turn with Python's lock.
         sys.setswitchinterval(0.001)
         # What is there now stays: looking through it for cycles would make everybody wait for a tenth of a second.
@@ -316,11 +325,11 @@ def serve(
         if threading.current_thread() is threading.main_thread():
             # uvicorn raises the signal again when it has shut down; leave by the front door, trainer and all.
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        trainer = TrainerProcess(study.folder) if train else None
+        trainer = TrainerProcess(*folders) if train else None
         if trainer is not None:
             trainer.start()
         if open_browser:
-            threading.Timer(1.0, _show, [f"{address}{link or '/'}"]).start()
+            threading.Timer(1.0, _show, [f"{address}{start}"]).start()
         try:
             uvicorn.Server(config).run(sockets=[socket])
         except KeyboardInterrupt:
@@ -328,27 +337,9 @@ def serve(
         finally:
             if trainer is not None:
                 trainer.stop()
-                trainer.give_back(study.store)
+                for web in webs:
+                    trainer.give_back(web.store)
             socket.close()
-
-
-def _certificate(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]:
-    """What uvicorn needs to speak TLS; nothing where no certificate is given.
-
-    Raises:
-        ConfigError: it cannot be read, or the key is not the certificate's.
-    """
-    if cert is None:
-        if key is not None:
-            raise ConfigError(f"--tls-key {key} needs its certificate; name it with --tls-cert FILE")
-        return {}
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"the certificate {cert} cannot be used{f' with the key {key}' if key else ''}: {error}; both are PEM files"
-        ) from None
-    return {"ssl_certfile": str(cert), "ssl_keyfile": str(key) if key else None}
 
 
 def _show(link: str) -> None:

@@ -34,15 +34,22 @@ class Asker:
     Args:
         study: what is asked about.
         draft: chooses that many pairs (see `Questions.draft_for_page`); None does so in this process.
+        rest: called when nobody has taken pairs for a while; pairs are then put up only when somebody comes. None works ahead.
 
     Attributes:
         exhausted: there is no pair left that was not asked.
         problem: why the last choice failed, empty if it did not.
     """
 
-    def __init__(self, study: Study, draft: Callable[[int], list[NewPair] | None] | None = None) -> None:
+    def __init__(
+        self,
+        study: Study,
+        draft: Callable[[int], list[NewPair] | None] | None = None,
+        *,
+        rest: Callable[[], None] | None = None,
+    ) -> None:
         self.study = study
-        self._draft = draft or self._draft_here
+        self._draft, self._rest, self._resting = draft or self._draft_here, rest, rest is not None
         self.exhausted = False
         self.problem = ""
         self.lock = threading.Lock()  # the study's belief is for one thread at a time
@@ -128,6 +135,10 @@ class Asker:
         self.exhausted, self._known = not chosen, known
         return len(self.study.store.pairs.add_all(chosen)) if chosen else 0
 
+    def _somebody(self) -> bool:
+        now = time.monotonic()
+        return any(now - seen < ACTIVE_SECONDS for seen in list(self._seen.values()))
+
     def _now_known(self) -> tuple[int, int]:
         """How many images there are, and the model; where either changes, what was exhausted may not be."""
         newest = self.study.store.models.newest()
@@ -148,6 +159,12 @@ class Asker:
             self._wake.clear()
             if self._stop.is_set():
                 return
+            if self._rest is not None and not self._somebody():
+                if not self._resting:
+                    self._rest()
+                self._resting = True
+                continue
+            self._resting = False
             try:
                 if not self._more_to_ask() and not woken and time.monotonic() - looked < IDLE_SECONDS:
                     continue

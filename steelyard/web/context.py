@@ -25,6 +25,7 @@ from steelyard.web.addresses import in_links
 from steelyard.web.asker import Asker
 from steelyard.web.auth import Accounts, Principal
 from steelyard.web.chooser import Chooser
+from steelyard.web.courier import Courier
 from steelyard.web.disputes import Disputes
 from steelyard.web.examples import Examples
 from steelyard.web.gone import Gone
@@ -57,19 +58,24 @@ class Web:
         study: what is served.
         access: how people get in.
         apart: whether pairs are chosen in a process of their own.
+        base: see below.
 
     Attributes:
         listening: the address at which others of the network reach the server, for links; empty where it is not known.
+        base: what stands before the path of every page where several studies are served, as `/s/colon`; empty for one.
     """
 
     listening: str = ""
+    base: str = ""
 
-    def __init__(self, study: Study, *, access: Access, apart: bool = False) -> None:
-        self.study = study
+    def __init__(self, study: Study, *, access: Access, apart: bool = False, base: str = "") -> None:
+        self.study, self.base = study, base
         self.store = study.store
         self.accounts = Accounts(study.store, access)
         self.chooser = Chooser(study.folder) if apart else None
-        self.asker = Asker(study, self.chooser.draft if self.chooser else None)
+        # One of many studies has a process that chooses only while somebody works on it.
+        rest = self.chooser.stop if self.chooser and base else None
+        self.asker = Asker(study, self.chooser.draft if self.chooser else None, rest=rest)
         self.rankings = Rankings(study)
         self.pictures = Pictures(study, study.folder / "cache" / "thumbnails")
         self.placer = Placer(study.folder)
@@ -90,6 +96,7 @@ class Web:
         self.changing = threading.Lock()  # one change of the configuration or backup at a time
         self.scribe = Scribe(study.store)
         self.keeper = Keeper(study.store)
+        self.courier = Courier(study)
         self.kept: dict[str, Any] = {}
         self._aspect: float | None = None
         self._note = ("", -NOTE_SECONDS)
@@ -98,7 +105,7 @@ class Web:
 
     def link(self, request: Request, path: str) -> str:
         """A whole address for somebody else, of a page that whoever asks sees under their own."""
-        return in_links(request, self.accounts.access.public, self.listening) + path
+        return in_links(request, self.accounts.access.public, self.listening) + self.base + path
 
     @property
     def aspect(self) -> float:

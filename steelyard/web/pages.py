@@ -15,6 +15,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from steelyard.config.questions import COMPOSITE
 from steelyard.config.words import read_words
@@ -29,7 +31,7 @@ from steelyard.web.context import Web, maybe, web_of
 from steelyard.web.problems import Problem
 from steelyard.web.prose import read_prose
 
-__all__ = ["error_page", "router", "static_version"]
+__all__ = ["Forever", "error_page", "render", "router", "static_version"]
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -51,6 +53,16 @@ PAGES: tuple[tuple[str, str, Role], ...] = (
 _OWN = re.compile(
     rf"({'|'.join(address for _, address, _ in PAGES)}|/instructions|/api)(\?[A-Za-z0-9_.=&-]{{0,200}})?"
 )
+
+
+class Forever(StaticFiles):
+    """Static files under a version in their address: kept by browsers forever, never listed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if response.status_code == 200:
+            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
 
 
 @cache
@@ -82,6 +94,7 @@ def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str,
     words = config.page.words
     return {
         "study": config.name,
+        "base": web.base,
         "words": words,
         "here": here,
         "pages": [
@@ -92,6 +105,7 @@ def _shell(web: Web, who: Principal | None, here: str, **data: Any) -> dict[str,
         "login": web.accounts.login,
         "data": {
             "study": web.id,
+            "base": web.base,
             "annotator": who.name if who else "",
             "csrf": who.csrf if who else "",
             "pollSeconds": POLL_SECONDS,

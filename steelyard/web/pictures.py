@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 from PIL import Image
@@ -89,8 +89,8 @@ class Pictures:
         if size == "view" and max(image.size) > VIEW:
             image.thumbnail((VIEW, VIEW), Image.Resampling.LANCZOS, reducing_gap=3.0)
         out = io.BytesIO()
-        path = self._study.catalog.raw_path(row)
-        if path is not None and path.suffix.lower() in _LOSSY:
+        place = self._study.catalog.place(row)[0]
+        if self._study.catalog.kind in ("files", "features") and PurePath(place).suffix.lower() in _LOSSY:
             image.save(out, "JPEG", quality=95, subsampling=0)
             return out.getvalue(), "image/jpeg"
         image.save(out, "PNG", compress_level=1)

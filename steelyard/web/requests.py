@@ -13,10 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steelyard.web.logs import request_id
 
-__all__ = ["HEADER", "Requests", "route_of"]
+__all__ = ["HEADER", "STUDY", "Requests", "route_of"]
 
 HEADER = "X-Request-ID"
 API = "/api/v1"
+STUDY = "steelyard.study"
+"""Key of a request's scope that names the study it is for, where several are served."""
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 # Asked every few seconds by machines, or once a picture: worth a line only to somebody who looks for trouble.
 _OFTEN = frozenset({"/healthz", "/readyz", "/metrics", "/static"})
@@ -63,7 +65,7 @@ class Requests:
             who = scope["state"].get("principal")
             facts = {
                 "method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1000, 1),
-                "role": who.role if who is not None else "-",
+                "role": who.role if who is not None else "-", **({"study": scope[STUDY]} if STUDY in scope else {}),
             }  # fmt: skip
             level = logging.DEBUG if route in _OFTEN and status < 500 else logging.INFO
             log.log(level, "request", extra={"facts": facts})

@@ -78,10 +78,9 @@ def _provider(web: Web) -> Provider:
 
 
 def _redirect(web: Web, request: Request) -> str:
-    own = str(request.url_for("oidc_callback"))
-    if public := web.accounts.access.public:
-        own = public + urlsplit(own).path
-    return _provider(web).settings.redirect or own
+    own = urlsplit(str(request.url_for("oidc_callback")))
+    host = web.accounts.access.public or f"{own.scheme}://{own.netloc}"
+    return _provider(web).settings.redirect or f"{host}{web.base}{own.path}"
 
 
 def _annotator(web: Web, claims: dict[str, Any]) -> Annotator:

@@ -20,7 +20,10 @@ from tests.experiment.small import small
         ({"methods": ()}, "no methods given"),
         ({"methods": ("random", "random")}, "'random' is named twice"),
         ({"methods": ("epgi",)}, "did you mean 'epig'"),
-        ({"methods": ("epig:start=spred",)}, "'start' in method 'epig:start=spred' is one of spread, clusters, random"),
+        (
+            {"methods": ("epig:start=spred",)},
+            "'start' in method 'epig:start=spred' is one of spread, clusters, random",
+        ),
         ({"methods": ("epig:fast",)}, "'fast' in 'epig:fast' is not an option"),
         ({"methods": ("baseline:targets=3",)}, "takes no option 'targets'"),
         ({"methods": ("epig:r=0",)}, "percentages above 0"),

@@ -21,7 +21,7 @@ from steelyard.ranker import checkpoint
 from steelyard.ranker.dropout import bayesian
 from steelyard.ranker.network import Network, build_network
 from steelyard.ranker.scoring import batches_of, draw_scores, mean_scores
-from steelyard.ranker.train import _shares, fit_conventional, train
+from steelyard.ranker.train import fit_conventional, train
 
 RNG = np.random.default_rng(0)
 GRADES = RNG.integers(0, 4, 120)
@@ -275,53 +275,6 @@ def test_bad_settings_are_named() -> None:
     ]:
         with pytest.raises(RankerError, match=message):
             fitted(on_rows(**changes))
-
-
-def test_steps_are_shared_equally_between_processes() -> None:
-    order = np.arange(11)
-    shares = [_shares(order, 4, 2, rank) for rank in (0, 1)]
-    assert [len(step) for step in shares[0]] == [len(step) for step in shares[1]] == [2, 2, 1]
-    assert sorted(np.concatenate([*shares[0], *shares[1]]).tolist()) == list(range(10))
-    assert [len(step) for step in _shares(np.arange(9), 4, 1, 0)] == [4, 5]  # nobody is alone
-
-
-DDP = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_train import *
-import os
-network, result = fitted(on_rows(epochs=2), folder=Path({folder!r}))
-np.save(Path({folder!r}) / f"rank{{os.environ['RANK']}}.npy", network.last.weight.detach().numpy())
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_train_one_network(tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
-    script.write_text(DDP.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        str(script),
-    ]
-    done = subprocess.run(
-        command,
-        check=False,
-        timeout=200,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    one, other = (np.load(tmp_path / f"rank{rank}.npy") for rank in (0, 1))
-    assert np.array_equal(one, other)
-    alone, _ = fitted(on_rows(epochs=2))
-    assert not np.array_equal(one, alone.last.weight.detach().numpy())  # other draws, other batches
-    assert len(checkpoint.load(tmp_path).extra["history"]) == 2
 
 
 @pytest.mark.slow

@@ -19,7 +19,9 @@ def test_shares_and_accuracies_are_those_of_the_pairs(run: RunFolder) -> None:
     rare = shares[3]
     weight, within = 0.0, []
     for _, cell in own.groupby(["fold", "seed"]):
-        has = np.array([3 in (grade[i], grade[j]) for i, j in zip(cell["first"], cell["second"], strict=True)])
+        has = np.array(
+            [3 in (grade[i], grade[j]) for i, j in zip(cell["first"], cell["second"], strict=True)]
+        )
         weight += cell["weight"][has].sum()
         within.append(np.average(cell["correct"][~has], weights=cell["weight"][~has]))
     assert rare.share == pytest.approx(weight / own["weight"].sum())

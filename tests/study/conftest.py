@@ -78,7 +78,9 @@ def make_growing(tmp_path: Path, first: Path) -> Iterator[Callable[..., Study]]:
     def study(catalog: sy.Catalog | None = None, **changes: Any) -> Study:
         settings = {"ask": {"start": "random"}, "ranker": RANKER, "refit_after": 4, **changes}
         chosen = catalog or sy.Catalog.from_folder(first)
-        made.append(Study.create(tmp_path / "study", chosen, preset="small", **settings))
+        made.append(
+            Study.create(tmp_path / "study", chosen, preset=settings.pop("preset", "small"), **settings)
+        )
         return made[-1]
 
     yield study

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +99,11 @@ def teach(drawn: SyntheticImages) -> Teach:
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Serve a study from a thread; `people` (name → role) makes everybody sign in."""
+def run_app() -> Iterator[Callable[[Any], str]]:
+    """Runs an app in a thread and gives its address."""
     running: list[tuple[uvicorn.Server, threading.Thread, socket.socket]] = []
 
-    def start(study: Study, people: dict[str, str] | None = None, **options: Any) -> Server:
-        secrets = {}
-        for name, role in (people or {}).items():
-            secrets[name] = f"secret-of-{name}-{uuid.uuid4().hex}"
-            study.store.people.add(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
-        app = create_app(study, login=bool(people), **options)
+    def start(app: Any) -> str:
         config = uvicorn.Config(
             app, port=0, http=Heads, log_level="error", access_log=False, timeout_graceful_shutdown=1,
             proxy_headers=False,
@@ -120,13 +115,33 @@ def serve() -> Iterator[Serve]:
         until(lambda: server.started or not thread.is_alive(), "the server's start", every=0.01)
         assert server.started
         running.append((server, thread, listening))
-        return Server(study, f"http://127.0.0.1:{listening.getsockname()[1]}", secrets, app)
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     yield start
     for server, thread, listening in running:
         server.should_exit = True
         thread.join(timeout=10)
         listening.close()
+
+
+def admit(study: Study, people: dict[str, str]) -> dict[str, str]:
+    """Add people (name → role) and give the secrets of their links."""
+    secrets = {name: f"secret-of-{name}-{uuid.uuid4().hex}" for name in people}
+    for name, role in people.items():
+        study.store.people.add(name, role=role, link_hash=digest(secrets[name]))  # type: ignore[arg-type]
+    return secrets
+
+
+@pytest.fixture
+def serve(run_app: Callable[[Any], str]) -> Serve:
+    """Serve a study from a thread; `people` (name → role) makes everybody sign in."""
+
+    def start(study: Study, people: dict[str, str] | None = None, **options: Any) -> Server:
+        secrets = admit(study, people or {})
+        app = create_app(study, login=bool(people), **options)
+        return Server(study, run_app(app), secrets, app)
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -108,7 +108,9 @@ def test_a_trainer_that_finds_everything_computed_goes_on_at_once(
         study.seen()
         assert study.described
         assert pending_work(study) == "start"
-        monkeypatch.setattr("steelyard.images.cache._Rows.append", lambda *_: pytest.fail("computed again"))
+        monkeypatch.setattr(
+            "steelyard.images.cache.RowFiles.append", lambda *_: pytest.fail("computed again")
+        )
         assert run_worker(study.folder, once=True, nice=False) == 1
         assert study.store.pairs.open_count() >= 12
 

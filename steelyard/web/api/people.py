@@ -145,7 +145,7 @@ def new_link(
             web.store.audit.add(who.name, "link made", made)
     response.headers["Cache-Control"] = "no-store"
     link = f"/login#link={secret}"
-    return Link(link=link, url=web.link(request, link), expires=expires, reusable=wanted.reusable)
+    return Link(link=web.base + link, url=web.link(request, link), expires=expires, reusable=wanted.reusable)
 
 
 @router.post(

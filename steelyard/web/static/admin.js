@@ -4,7 +4,7 @@ import { call, pixels } from "./api.js";
 import { setUpQuestions } from "./asking.js";
 import { ago, count, date } from "./format.js";
 import "./menu.js";
-import { announce, element, one, page } from "./page.js";
+import { announce, at, element, one, page } from "./page.js";
 
 function say(text, good = true) {
   const note = one("#said");
@@ -211,7 +211,7 @@ one("#backup").addEventListener("click", () => attempt(async () => {
   const made = await call("POST", "/backup");
   say(`The backup is ${made.file} (${count(made.bytes, "byte")}) in the study’s folder.`);
   const link = one("#backup-file");
-  link.href = `/api/v1/${made.file}`;
+  link.href = at(`/api/v1/${made.file}`);
   link.hidden = false;
 }));
 

@@ -4,7 +4,7 @@
 import { call, pixels } from "./api.js";
 import { count, number, percent, score } from "./format.js";
 import "./menu.js";
-import { element, one, page } from "./page.js";
+import { at, element, one, page } from "./page.js";
 
 const missing = "–";
 const share = (value) => (value == null ? missing : percent(value));
@@ -75,7 +75,7 @@ function images(data) {
   one("#differing .sentence").textContent = data.total > data.images.length ? `${data.sentence} The first ${number(data.images.length)} are shown.` : data.sentence;
   const row = (name, value, high) => [element("dt", {}, name), element("dd", {}, `${score(value)} ± ${score(high - value)}`)];
   one("#differing .images").replaceChildren(...data.images.map((image) => element("li", {},
-    element("a", { href: `/ranking?image=${encodeURIComponent(image.id)}` },
+    element("a", { href: at(`/ranking?image=${encodeURIComponent(image.id)}`) },
       element("img", { src: pixels(image.id, "thumb"), alt: "The image, with its comparisons", loading: "lazy" })),
     element("div", {},
       element("dl", {}, ...row("answers", image.alone, image.alone_high), ...row("model", image.placed, image.placed_high)),

@@ -1,6 +1,6 @@
 // Talking to /api/v1: one function, one kind of error.
 
-import { page } from "./page.js";
+import { at, page } from "./page.js";
 import { uuid } from "./uuid.js";
 
 /** A problem document (RFC 9457), or a network that did not answer (status 0). */
@@ -62,7 +62,7 @@ async function send(method, path, { body, form, etag, key, keepalive = false, ag
   if (key) headers["Idempotency-Key"] = key;
   let response;
   try {
-    response = await fetch(`/api/v1${path}`, {
+    response = await fetch(at(`/api/v1${path}`), {
       method, headers, keepalive, credentials: "same-origin", signal: keepalive ? AbortSignal.timeout(SECONDS * 1000) : undefined,
       body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
     });
@@ -93,4 +93,4 @@ async function send(method, path, { body, form, etag, key, keepalive = false, ag
   }
 }
 
-export const pixels = (id, size = "view") => `/api/v1/images/${encodeURIComponent(id)}/pixels?size=${size}&study=${page.study}`;
+export const pixels = (id, size = "view") => at(`/api/v1/images/${encodeURIComponent(id)}/pixels?size=${size}&study=${page.study}`);

@@ -10,7 +10,7 @@ import { Help } from "./help.js";
 import { Keys, label, releaseClicks } from "./keys.js";
 import { toggleTheme } from "./menu.js";
 import { showNote } from "./note.js";
-import { all, announce, element, memory, one, page } from "./page.js";
+import { all, announce, at, element, memory, one, page } from "./page.js";
 import { Questions } from "./questions.js";
 import { flash, place, spoken as spokenIn, swipes } from "./sides.js";
 import { uuid } from "./uuid.js";
@@ -269,7 +269,7 @@ async function idle() {
   one("#finished-next").hidden = state !== "done";
   one("#finished-picture").hidden = state !== "done";
   one("#go-on").hidden = state !== "done" || !more;
-  if (state === "consent") { location.assign("/instructions?next=/compare"); return; }
+  if (state === "consent") { location.assign(at("/instructions?next=/compare")); return; }
   one("#finished-session").hidden = true;
   if (state === "done" || state === "limit") showSession(one("#finished-session"));
   if (state !== "done" || finished.dataset.told) return;

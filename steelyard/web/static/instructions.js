@@ -2,14 +2,14 @@
 
 import { call } from "./api.js";
 import "./menu.js";
-import { announce, one, page } from "./page.js";
+import { announce, at, one, page } from "./page.js";
 
 one("#accept")?.addEventListener("click", async ({ target }) => {
   const note = one("#accept-note");
   target.disabled = true;
   try {
     await call("POST", "/instructions", { body: { version: page.version } });
-    location.assign(page.next);
+    location.assign(at(page.next));
   } catch (problem) {
     target.disabled = false;
     note.hidden = false;

@@ -1,7 +1,7 @@
 // The ⋯ menu of every page: theme, keys, signing out; and dialogs that close.
 
 import { call } from "./api.js";
-import { all, memory, one } from "./page.js";
+import { all, at, memory, one } from "./page.js";
 
 for (const menu of all("details.menu")) {
   addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
@@ -40,7 +40,7 @@ for (const button of all("[data-do=sign-out]")) {
         return;
       }
     }
-    location.assign("/login");
+    location.assign(at("/login"));
   });
 }
 for (const button of all("[data-opens]")) {

@@ -2,6 +2,9 @@
 
 export const page = JSON.parse(document.getElementById("page-data")?.textContent ?? "{}");
 
+/** The address of a page or route of this study: several may be served below one name. */
+export const at = (path) => `${page.base ?? ""}${path}`;
+
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 

@@ -5,7 +5,7 @@ import { call, pixels } from "./api.js";
 import { legend, lineChart, namesFit, scatterChart, violinChart } from "./charts.js";
 import { ago, count, number, percent, planned, score } from "./format.js";
 import "./menu.js";
-import { element, one, page } from "./page.js";
+import { at, element, one, page } from "./page.js";
 
 const shown = new Map();
 
@@ -72,7 +72,7 @@ function unsure(data) {
   const chart = data.points.length && scatterChart({
     title: "Uncertainty against score", description: data.sentence, x: "score", y: "± score",
     points: data.points.map((p) => ({ x: p.score, y: p.std, value: p.id, name: `score ${score(p.score)} ± ${score(p.std)}` })),
-    choose: (id) => { location.href = `/ranking?image=${encodeURIComponent(id)}`; },
+    choose: (id) => { location.href = at(`/ranking?image=${encodeURIComponent(id)}`); },
   });
   card("unsure", data.sentence, chart || null, ["image", "score", "±"],
     [...data.points].sort((a, b) => b.std - a.std).slice(0, 50).map((p) => [p.id.slice(0, 8), score(p.score), score(p.std)]),
@@ -149,7 +149,7 @@ async function questions() {
   if (!data) return;
   const name = (key) => key || "main";
   const two = (value) => value.toFixed(2);
-  const rows = data.questions.map((q) => [q.reliability == null ? q.question : element("a", { href: `/ranking?scale=${q.key}` }, q.question), number(q.answers), q.reliability == null ? "no scale yet" : two(q.reliability), q.accuracy == null ? "–" : `${percent(q.accuracy)} (${(100 * q.accuracy_low).toFixed()}–${percent(q.accuracy_high)})`.replaceAll(" %", "\u00a0%")]);
+  const rows = data.questions.map((q) => [q.reliability == null ? q.question : element("a", { href: at(`/ranking?scale=${q.key}`) }, q.question), number(q.answers), q.reliability == null ? "no scale yet" : two(q.reliability), q.accuracy == null ? "–" : `${percent(q.accuracy)} (${(100 * q.accuracy_low).toFixed()}–${percent(q.accuracy_high)})`.replaceAll(" %", "\u00a0%")]);
   const head = ["question", "answers", "reliability", "accuracy"];
   const cells = (kind, texts) => element("tr", {}, ...texts.map((text, k) => element(kind, kind === "th" ? { scope: "col" } : { "data-label": k ? head[k] : null }, text)));
   one("table", box).replaceChildren(element("thead", {}, cells("th", head)), element("tbody", {}, ...rows.map((row) => cells("td", row))));

@@ -4,7 +4,7 @@ import { call, pixels } from "./api.js";
 import { Axis, below } from "./axis.js";
 import { ago, count, most, number, score } from "./format.js";
 import "./menu.js";
-import { announce, element, one, page } from "./page.js";
+import { announce, at, element, one, page } from "./page.js";
 import { Wall } from "./wall.js";
 
 const form = one("#filter");
@@ -40,7 +40,7 @@ async function load() {
     ? "There is no model yet. Compare some pairs; the ranking appears after the first training."
     : summary.no_scale || "No image matches. Clear the search or choose another grade.";
   one("#table").hidden = summary.count === 0;
-  one("#table").href = `/api/v1/ranking/table?${query}`;
+  one("#table").href = at(`/api/v1/ranking/table?${query}`);
   one("#filter-unlike").hidden = !summary.off_domain && !form.elements.off_domain.checked;
   one("#filter-unlike span").textContent = `unlike the others (${number(summary.off_domain ?? 0)})`;
   one("#count").textContent = summary.model === null || summary.no_scale ? "" : `${count(summary.count, "image")}${summary.count < summary.total ? ` of ${number(summary.total)}` : ""} · model made ${ago(summary.created)}`;

@@ -12,11 +12,10 @@ from __future__ import annotations
 from alembic import op
 
 from steelyard.store.chain import genesis
+from steelyard.store.place import LOG_LOCK, lock_offset, schema_of
 
 revision = "0006"
 down_revision = "0005"
-
-LOG_LOCK = 0x57EE_1A4D_0002
 
 # store/chain.py defines these.
 ENCODINGS = """
@@ -166,5 +165,7 @@ def upgrade() -> None:
     """Forwards; there is no way back but the backup copy."""
     if op.get_bind().dialect.name == "sqlite":
         return  # it lives in our process: there is no way to save
-    for statement in (ENCODINGS, ANSWER, LEASE):
+    # The lock of this study: others in the same database have theirs.
+    lock = LOG_LOCK ^ lock_offset(schema_of(op.get_bind().engine.url))
+    for statement in (ENCODINGS, ANSWER.replace(str(LOG_LOCK), str(lock)), LEASE):
         op.get_bind().exec_driver_sql(statement)

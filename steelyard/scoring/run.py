@@ -1,0 +1,157 @@
+"""A scoring job: list, score the parts that are missing on an engine, rank."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.engine import Engine, run_all
+from steelyard.errors import ConfigError
+from steelyard.files import UNFINISHED
+from steelyard.progress import Progress
+from steelyard.ranker.ranker import load_ranker
+from steelyard.scoring.folder import (
+    DONE,
+    JOB,
+    finished_part,
+    prepared,
+    read_done,
+    same_job,
+    write_done,
+    write_ranks,
+)
+from steelyard.scoring.part import LIST, Job, PartDone, score_part
+from steelyard.scoring.source import Source, write_source
+from steelyard.study.asked import question_key
+from steelyard.study.scorer import ScorePlan, plan_of
+
+if TYPE_CHECKING:
+    from steelyard.config import RankerConfig
+    from steelyard.study.study import Study
+
+__all__ = ["Scored", "score_many"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What came of a scoring job.
+
+    Attributes:
+        rows: of all parts.
+        failed: rows without a score; `error` says why.
+        flagged: rows that are unlike the study's images (`off_domain`).
+        parts: how many files.
+        computed: parts that were computed now, not before.
+        model: its number.
+    """
+
+    rows: int
+    failed: int
+    flagged: int
+    parts: int
+    computed: int
+    model: int
+
+
+def score_many(
+    study: Study,
+    source: str,
+    output: str | Path,
+    *,
+    engine: Engine = "local",
+    address: str = "",
+    jobs: int = 0,
+    part: int = 0,
+    question: str | None = None,
+    progress: Progress | None = None,
+) -> Scored:
+    """Score any number of images into a folder of Parquet files. A job that was killed goes on where it was.
+
+    Args:
+        study: with a model.
+        source: a folder, a CSV or Parquet list, an address of either, or a `.npy` of feature rows.
+        output: folder; what is in it must be of the same job.
+        engine: `local` or `ray`. On a cluster every machine has to see study, source and output under the same paths.
+        address: of a Ray cluster, as for `engine.run_all`.
+        jobs: workers; 0 takes one per core, or one per GPU.
+        part: images a file; 0 takes as many as a worker has room for.
+        question: only on the scale of this one, by key (`main` is the main question); None is all of them.
+        progress: told how many images are done.
+
+    Raises:
+        StudyError: there is no model, or the folder holds something else.
+        CatalogError, ConfigError: there is nothing to score, or not by this study's model.
+        EngineError: workers were killed again and again.
+    """
+    if part < 0 or jobs < 0:
+        raise ConfigError(f"parts and jobs are counted, 0 chooses them; not {min(part, jobs)}")
+    key = None if question is None else question_key(study.config, question)
+    plan, place = plan_of(study, key), Path(output).absolute()
+    config = load_ranker(plan.folder).config
+    with prepared(place):
+        job = _job(plan, source, config, place, part)
+        goes_on = same_job(job, source)
+        done = [finished_part(job, number) for number in range(job.source.parts)] if goes_on else []
+        finished = [one for one in done if one is not None]
+        missing = sorted(set(range(job.source.parts)) - {one.number for one in finished})
+        if not missing and (before := read_done(place)) is not None:
+            return Scored(**{**before, "computed": 0})
+        (place / DONE).unlink(missing_ok=True)
+        gpu = config.device.partition(":")[0] != "cpu"
+        tasks = [(job, number) for number in missing]
+        new = run_all(
+            score_part, tasks, engine=engine, jobs=_workers(jobs, engine, gpu), address=address, gpu=gpu
+        )
+        finished += _counted(new, finished, job.source, progress)
+        write_ranks(job, progress)
+        found = Scored(
+            sum(one.rows for one in finished), sum(one.failed for one in finished), sum(one.flagged for one in finished),
+            job.source.parts, len(missing), plan.model,
+        )  # fmt: skip
+        write_done(place, asdict(found))
+        return found
+
+
+def _job(plan: ScorePlan, given: str, config: RankerConfig, output: Path, part: int) -> Job:
+    """The list is written beside an earlier one, which stays as it is where the job goes on or is another."""
+    new = output / f".{LIST}{UNFINISHED}"
+    try:
+        source = write_source(given, config, new, part)
+        both = f"{plan.fingerprint} {source.fingerprint} {source.part}".encode()
+        if source.kind == "images" and not (output / JOB).exists():
+            new.replace(output / LIST)
+        return Job(plan, source, output, hashlib.blake2b(both).hexdigest()[:32])
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _workers(jobs: int, engine: Engine, gpu: bool) -> int:
+    """Processes here share one GPU badly: where there is one, a single process has it unless somebody says otherwise."""
+    if jobs or engine != "local" or not gpu:
+        return jobs
+    import torch
+
+    return 1 if torch.cuda.is_available() or torch.backends.mps.is_available() else 0
+
+
+def _counted(
+    new: Iterable[PartDone], finished: list[PartDone], source: Source, progress: Progress | None
+) -> list[PartDone]:
+    """The parts as they come, told image by image."""
+
+    def images(one: PartDone) -> int:
+        first, end = source.span(one.number)
+        return end - first
+
+    found, images_done = [], sum(map(images, finished))
+    if progress is not None:
+        progress(images_done, source.count, "images scored")
+    for one in new:
+        found.append(one)
+        images_done += images(one)
+        if progress is not None:
+            progress(images_done, source.count, "images scored")
+    return found

@@ -1,0 +1,259 @@
+"""What workers without the study folder need: put up by whoever has the folder, announced in the store, fetched by the others.
+
+    <models>/<study>/files/<digest>               catalog, feature rows
+    <models>/<study>/models/round-003-5f0c12ab/   the files of a model
+
+The store says what there is and what each file must be (its settings `shared …`), so that nobody takes half a model, or another
+one, for the newest: a model is put up whole, then written down, then announced. What is never announced is removed by the
+next trainer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard import __version__
+from steelyard.errors import StudyError, why_not
+from steelyard.files import sync_folder, sync_tree
+from steelyard.store.records import Model
+from steelyard.store.store import Store
+from steelyard.study.shelf import Kept, Shelf, ShelfError, digest_of
+
+if TYPE_CHECKING:
+    from steelyard.study.lease import TrainerLease
+    from steelyard.study.study import Study
+
+__all__ = ["SHARED", "NewerVersionError", "Sharing", "check_version", "leave_shelf", "shelf_of"]
+
+SHARED = "shared study"
+_FORGOTTEN_SECONDS = 3600.0
+log = logging.getLogger("steelyard")
+
+
+class NewerVersionError(StudyError):
+    """Something was made by a newer Steelyard than this one."""
+
+
+def shelf_of(url: str, store: Store) -> Shelf | None:
+    """The shelf of a study; None where `models` names none."""
+    return Shelf(url, str(store.settings.keep("shelf", secrets.token_hex(8)))) if url else None
+
+
+def leave_shelf(store: Store) -> None:
+    """Have a copy of a study share nothing with the one it was copied from: each removes what it does not know."""
+    if store.settings.get("shelf") is not None:
+        store.settings.put("shelf", secrets.token_hex(8))
+
+
+def check_version(made_by: str, what: str) -> None:
+    """Refuse what a newer version made: its files may mean something that this one does not know.
+
+    Raises:
+        NewerVersionError: it did.
+    """
+    if _release(made_by) > _release(__version__):
+        raise NewerVersionError(
+            f"{what} was made by Steelyard {made_by}, and this is {__version__}; install that version here: "
+            f"pip install 'steelyard>={made_by}'"
+        )
+
+
+class Sharing:
+    """Keeps a study's folder in step with what others have of it; does nothing where `models` names no URL.
+
+    Attributes:
+        home: whether this folder is where configuration and catalog are changed, not a worker's copy.
+        shelf: through which machines share; None where `models` names none.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study, self.home = study, True
+        self.shelf = shelf_of(study.config.models, study.store)
+        self._last: Any = None  # what was shared, so that looking costs next to nothing
+        self._last_model = 0
+        if self.shelf is not None:
+            # Announced models whose files are still on their way are not in use yet.
+            study.store.models.arrived = lambda model: (study.folder / model.path).is_dir()
+
+    def refresh(self) -> None:
+        """Put up what others need, and fetch the newest model.
+
+        Raises:
+            ShelfError: the shelf cannot be used now, or lacks something.
+            NewerVersionError: a newer version made the model.
+        """
+        if self.home and self.shelf is not None:
+            try:
+                self._share()
+                self._share_models()
+            except OSError as error:
+                raise ShelfError(f"the study cannot be shared: {why_not(error)}") from error
+        self.fetch()
+
+    def fetch(self) -> bool:
+        """Fetch the newest model, and the first where the next one starts from it; whether there was anything to fetch.
+
+        Raises: as `refresh`.
+        """
+        study, fetched = self._study, False
+        if self.shelf is None:
+            return False
+        for model in self._needed():
+            if not (study.folder / model.path).is_dir():
+                _fetch_model(study.folder, model, study.store, self.shelf)
+                fetched = True
+        return fetched
+
+    def _needed(self) -> list[Model]:
+        """The announced models that somebody who trains next has to have."""
+        announced, ranker = self._study.store.models.all(), self._study.config.ranker
+        first = announced[:1] if ranker.kind == "network" and ranker.warm_start == "round0" else []
+        return list({model.id: model for model in (*first, *announced[-1:])}.values())
+
+    def catch_up(self) -> Study:
+        """The study, with its newest model where that can be had now; without, people go on with the one before."""
+        try:
+            self.fetch()
+        except StudyError as error:
+            log.warning("%s – the model before it is used until then", error)
+        return self._study
+
+    def put_up(self, working: Path, path: str) -> None:
+        """Put a trained model up and write down what it is; it is not announced by that.
+
+        Args:
+            working: its files.
+            path: where it will lie in a study, as `models/round-003-5f0c12ab`.
+        """
+        if self.shelf is None:
+            return
+        files = {
+            file.name: self.shelf.put(f"{path}/{file.name}", file)
+            for file in sorted(working.iterdir())
+            if file.is_file()
+        }
+        self._study.store.settings.put(_about(path), {"steelyard": __version__, "files": files})
+
+    def sweep(self, lease: TrainerLease, *, keep: int) -> None:
+        """Remove what killed trainers left on the shelf, and models that nobody starts from any more.
+
+        Args:
+            lease: ours.
+            keep: how many of the newest models stay; the first one does too.
+
+        Raises:
+            LeaseLost: somebody else trains now; nothing was removed.
+        """
+        if self.shelf is None:
+            return
+        there = self.shelf.folders("models")  # before the lease is checked: others make new names afterwards
+        paths = [model.path for model in self._study.store.models.all()]
+        known = {Path(path).name for path in (*paths[:1], *paths[-keep:])}
+        if left := [name for name in there if name not in known]:
+            lease.check()
+            for name in left:
+                self.shelf.remove(f"models/{name}")
+
+    def _share_models(self) -> None:
+        """Put up models of a study that had some before it had a shelf."""
+        study, needed = self._study, self._needed()
+        if not needed or needed[-1].id == self._last_model:
+            return
+        for model in needed:
+            here = study.folder / model.path
+            if here.is_dir() and study.store.settings.get(_about(model.path)) is None:
+                self.put_up(here, model.path)
+        self._last_model = needed[-1].id
+
+    def _share(self) -> None:
+        study = self._study
+        catalog = study.catalog
+        config = study.config.with_changes(store="").to_dict()
+        files = {"catalog.arrow": study.folder / "catalog.arrow"}
+        if catalog.source is not None and catalog.kind in ("features", "pixels"):
+            files[f"catalog.{catalog.kind}.npy"] = catalog.source
+        inputs = _shares_inputs(study) and study.described
+        now = (config, {name: _look(path) for name, path in files.items()}, inputs)
+        if now == self._last:
+            return
+        before = (study.store.settings.get(SHARED) or {}).get("files", {})
+        shared = {name: self._put_file(path, before.get(name)) for name, path in files.items()}
+        if inputs:
+            with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
+                np.save(Path(folder) / "inputs.npy", study.inputs())
+                shared["inputs.npy"] = self._put_file(Path(folder) / "inputs.npy", before.get("inputs.npy"))
+        record = {"steelyard": __version__, "config": config, "files": shared}
+        if study.store.settings.get(SHARED) != json.loads(json.dumps(record)):
+            study.store.settings.put(SHARED, record)
+        self._last = now
+
+    def _put_file(self, file: Path, before: Any) -> Kept:
+        assert self.shelf is not None
+        found = digest_of(file)
+        if before is None or Kept(*before) != found:
+            self.shelf.put(f"files/{found.digest}", file)
+        return found
+
+
+def _shares_inputs(study: Study) -> bool:
+    """Whether rows that were computed here spare a worker the images; pixels and activations are larger than the images."""
+    return study.config.ranker.inputs == "features" and study.config.ranker.backbone != "none"
+
+
+def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None:
+    """Fetch a model under another name and rename it when it is whole: nobody sees half of one."""
+    parts = Path(model.path).parts
+    if len(parts) != 2 or parts[0] != "models" or parts[1] == "..":
+        raise ShelfError(
+            f"model {model.id} is said to lie in {model.path!r}, outside the study; see: steelyard check"
+        )
+    about = store.settings.get(_about(model.path))
+    if about is None:
+        raise ShelfError(
+            f"model {model.id} was trained where `models` was not set, and has not been shared; start the server of the study, which "
+            "does so: steelyard serve STUDY"
+        )
+    check_version(str(about["steelyard"]), f"model {model.id}")
+    target = folder / model.path
+    target.parent.mkdir(exist_ok=True)
+    for old in target.parent.glob(".fetching-*"):  # of somebody who was killed
+        if time.time() - old.stat().st_mtime > _FORGOTTEN_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    coming = Path(tempfile.mkdtemp(prefix=".fetching-", dir=target.parent))
+    try:
+        for name, kept in about["files"].items():
+            shelf.get(f"{model.path}/{name}", coming / Path(name).name, Kept(*kept))
+        sync_tree(coming)
+        if not target.is_dir():
+            coming.rename(target)
+            sync_folder(target.parent)
+    except OSError as error:
+        if not target.is_dir():  # another process may have been faster
+            raise ShelfError(
+                f"model {model.id} could not be written to {target} ({error.strerror or error}); make room on the disk"
+            ) from error
+    finally:
+        shutil.rmtree(coming, ignore_errors=True)
+
+
+def _about(path: str) -> str:
+    return f"shared {path}"
+
+
+def _look(path: Path) -> tuple[int, ...]:
+    seen = path.stat()
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Major and minor version: files of one minor version are understood by all of it."""
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])

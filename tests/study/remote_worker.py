@@ -1,0 +1,31 @@
+"""A worker on another machine, as a process: `remote_worker.py STORE MODELS CACHE [slow]`. Leases are short, so that tests need not wait.
+
+A slow one stops in the middle of putting its first model up, and waits there to be killed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from steelyard.study import lease
+from steelyard.study.remote import RemoteStudy
+from steelyard.study.shelf import Shelf
+from steelyard.web import trainer
+
+if __name__ == "__main__":
+    store, models, cache, *slow = sys.argv[1:]
+    lease.LEASE_SECONDS, lease.BEAT_SECONDS, trainer.POLL_SECONDS = 2.0, 0.3, 0.1
+    if slow:
+        put = Shelf.put
+
+        def half_of_it(shelf: Shelf, name: str, file: Path) -> Any:
+            if name.endswith("rows.npy"):
+                print(f"stuck at {name}", flush=True)
+                time.sleep(600)
+            return put(shelf, name, file)
+
+        Shelf.put = half_of_it  # type: ignore[method-assign]
+    trainer.run_worker(RemoteStudy(store, models, Path(cache)), nice=False)
