@@ -46,7 +46,7 @@ def store_of(study: Study) -> str:
 def test_a_worker_with_only_urls_trains_and_the_folder_gets_the_model(shared: Study, tmp_path: Path) -> None:
     rows = np.load(tmp_path / "x.npy")
     (tmp_path / "x.npy").rename(tmp_path / "not for the worker.npy")
-    assert run_worker(RemoteStudy(store_of(shared), "", tmp_path / "cache"), once=True) == 1
+    assert run_worker(RemoteStudy(store_of(shared), "", tmp_path / "cache"), once=True, nice=False) == 1
     (tmp_path / "not for the worker.npy").rename(tmp_path / "x.npy")
     [model] = shared.store.models.all()
     assert shared.store.models.newest() is None, "announced, but its files are not here yet"
@@ -74,7 +74,7 @@ def test_the_worker_follows_settings_and_starts_again_where_it_was(shared: Study
 
 
 def test_a_damaged_or_missing_model_is_never_used(shared: Study, tmp_path: Path) -> None:
-    run_worker(RemoteStudy(store_of(shared), "", tmp_path / "cache"), once=True)
+    run_worker(RemoteStudy(store_of(shared), "", tmp_path / "cache"), once=True, nice=False)
     [model] = shared.store.models.all()
     [file] = (tmp_path / "shelf").glob(f"*/{model.path}/posterior.safetensors")
     whole = file.read_bytes()
@@ -139,7 +139,7 @@ def test_images_that_the_worker_cannot_see(
     study.sharing.refresh()
     first.rename(tmp_path / "moved")
     with pytest.raises(StudyError, match=r"not one of the study's images .*--images DIR"):
-        run_worker(RemoteStudy(store_of(study), "", tmp_path / "cache"), once=True)
+        run_worker(RemoteStudy(store_of(study), "", tmp_path / "cache"), once=True, nice=False)
     assert study.store.models.trainer.state().owner is None
     assert study.store.models.all() == []
     found = RemoteStudy(store_of(study), "", tmp_path / "there", images=tmp_path / "moved")
