@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from steelyard.errors import ConfigError, SteelyardError
+from steelyard.errors import ConfigError, SteelyardError, command
 from steelyard.web import pages
 from steelyard.web.access import Access
 from steelyard.web.context import Web
@@ -53,7 +53,7 @@ def find_studies(folder: Path) -> list[Path]:
     if not found:
         raise ConfigError(
             f"--studies {folder} holds no study; name a folder whose subfolders are studies, or make one with: "
-            f"steelyard init {folder}/NAME --images DIR"
+            + command("init", folder / "NAME", "--images", "DIR")
         )
     return found
 

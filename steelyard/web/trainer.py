@@ -7,6 +7,7 @@ trainers may run on any number of machines; when one dies, another takes over on
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import signal
@@ -298,7 +299,7 @@ class TrainerProcess:
         while not self._stop.is_set():
             started = time.monotonic()
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "steelyard.web.trainer", *map(str, self.folders), str(os.getpid())],
+                [sys.executable, "-m", "steelyard.web.trainer", *map(str, self.folders), "--server", str(os.getpid())],
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             while self._child.poll() is None and not self._stop.wait(0.5):
@@ -313,11 +314,14 @@ class TrainerProcess:
 if __name__ == "__main__":
     logs.set_up(logs.chosen_format())
     try:
-        *given, server = sys.argv[1:]
-        if len(given) > 1:
-            run_for_many([Path(folder) for folder in given], int(server))
+        parser = argparse.ArgumentParser()
+        parser.add_argument("folders", nargs="+", type=Path)
+        parser.add_argument("--server", type=int, help="process that it ends with")
+        given = parser.parse_args()
+        if len(given.folders) > 1:
+            run_for_many(given.folders, given.server or os.getppid())
         else:
-            run_worker(given[0], parent=int(server))
+            run_worker(given.folders[0], parent=given.server)
     except SteelyardError as error:
         # A study that cannot be opened now: the server starts another trainer in a while.
         log.error("%s", error)

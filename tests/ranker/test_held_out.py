@@ -11,6 +11,7 @@ from steelyard.config import ranker_preset
 from steelyard.ranker.held_out import hold_out_images
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.network import build_network
+from steelyard.ranker.shares import Share
 from steelyard.ranker.train import train
 
 
@@ -67,9 +68,9 @@ def test_training_neither_sees_nor_is_stopped_by_the_other_s_images(monkeypatch:
     plain = module.Comparisons
 
     class Noting(plain):  # type: ignore[misc, valid-type]
-        def loss(self, network: object, chosen: np.ndarray, seed: tuple[int, ...]) -> object:
-            seen["taught"] |= set(self.pairs[chosen].ravel().tolist())
-            return super().loss(network, chosen, seed)
+        def loss(self, network: object, share: Share, seed: tuple[int, ...]) -> object:
+            seen["taught"] |= set(self.pairs[share.step].ravel().tolist())
+            return super().loss(network, share, seed)
 
         def validate(self, network: object) -> object:
             seen["watched"] |= set(self.held[0].ravel().tolist())

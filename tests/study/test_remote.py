@@ -267,14 +267,14 @@ def test_a_killed_worker_is_taken_over_and_nothing_is_lost_or_doubled(
         assert study.store.models.all() == [], "half a model is announced to nobody"
         first.kill()
         first.wait()
-        until(lambda: len(study.store.models.all()) == 1)
+        until(lambda: len(study.store.models.all()) == 1, seconds=180)  # the lease has to run out first
         assert study.sharing.fetch()
         [model] = study.store.models.all()
         assert study.store.models.newest() == model
         assert model.metrics["answers"] == 12, "it learnt from all of them"
         assert not half.exists(), "what was left of the other is swept away"
         answer(study, 10)
-        until(lambda: len(study.store.models.all()) == 2)
+        until(lambda: len(study.store.models.all()) == 2, seconds=180)
         until(lambda: trainer.state().owner is None)
         study.sharing.fetch()
         assert [one.round for one in study.store.models.all()] == [0, 1]

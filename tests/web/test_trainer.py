@@ -148,7 +148,7 @@ def test_the_trainer_of_a_dead_server_ends(make_study: MakeStudy) -> None:
     study = make_study()
     code = (
         "import subprocess, sys, os; p = subprocess.Popen([sys.executable, '-m', 'steelyard.web.trainer', "
-        "sys.argv[1], str(os.getpid())]); print(p.pid, flush=True)"
+        "sys.argv[1], '--server', str(os.getpid())]); print(p.pid, flush=True)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(study.folder)], capture_output=True, text=True, check=True
