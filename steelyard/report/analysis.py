@@ -32,7 +32,6 @@ __all__ = ["Analysis", "Efficiency"]
 
 SINGLE = ("baseline", "all", "conventional")
 CELL = ["fold", "seed"]
-_SAME_SHARE = 0.02  # shares of labels that differ by less, because pairs are whole, are the same
 
 
 @dataclass(frozen=True)
@@ -280,8 +279,10 @@ class Analysis:
         """Images of each grade sampled up to a share of labels, mean over cells, as the paper counts: an image counts once for every
         round that sampled it. `baseline` samples anew for every ratio of labels, so its rounds are not added up.
 
-        A method stands at a share if one of its rounds does: methods of other rounds than the paper's are compared at equal labels.
+        A method stands at a share if one of its rounds does, give or take half a round (pairs are whole): methods of other rounds than
+        the paper's are compared at equal labels.
         """
+        apart = float(self.about["config"]["s"]) / 200
         table = self.scores[(self.scores["set"] == "pool") & self.scores["chosen"]]
         ratios = self.results.groupby(["method", "round"])["label_ratio"].mean()
         found: dict[str, dict[float, NDArray[np.float64]]] = {}
@@ -289,7 +290,7 @@ class Analysis:
             reached = ratios[method]
             for share in shares:
                 at = int((reached - share).abs().idxmin())
-                if abs(reached[at] - share) > _SAME_SHARE:
+                if abs(reached[at] - share) > apart:
                     continue
                 alone = str(method).split(":")[0] == "baseline"
                 part = own[own["round"] == at] if alone else own[own["round"] <= at]
