@@ -21,6 +21,7 @@ from steelyard.store.counting import (
 from steelyard.store.database import Database
 from steelyard.store.errors import NotHandedOutError, UnknownRecordError
 from steelyard.store.importing import ForeignAnswer, Imported, import_answers
+from steelyard.store.kept import Kept
 from steelyard.store.leases import end_leases, give_back
 from steelyard.store.leaving import Leaving, excluded_among
 from steelyard.store.locks import lock_pairs
@@ -44,6 +45,7 @@ class Answers:
         self._db = database
         self.third_reader = False
         self._count = Count(database)
+        self._said, self._taught = Kept(database, answer_arrays), Kept(database, lesson_arrays)
 
     def add(self, new: NewComparison, *, require_lease: bool = False, now: float | None = None) -> Recorded:
         """Write one answer; sending the same one again changes nothing.
@@ -249,13 +251,16 @@ class Answers:
         """The answers to one question that count, as columns: what people said, decided pairs or not. Agreement rests on these.
 
         The log is append-only, so what counted when it ended at any number can be read at any later time: a model
-        that was trained up to number s can be trained again on exactly `arrays(upto=s)`.
+        that was trained up to number s can be trained again on exactly `arrays(upto=s)`. All of them as of now are kept and
+        shared: whoever wants to change a column takes a copy.
 
         Args:
             after: only answers after this number. `superseded` then lists earlier ones that count no more.
             upto: the end of the log; None takes the newest row.
             question: its key; empty is the main one.
         """
+        if not after and upto is None:
+            return self._said.all(fields.question(question))
         return answer_arrays(self._db, after, upto, fields.question(question))
 
     def lessons(self, after: int = 0, upto: int | None = None, *, question: str = "") -> AnswerArrays:
@@ -268,6 +273,8 @@ class Answers:
             upto: the end of the log; None takes the newest row.
             question: its key; empty is the main one.
         """
+        if not after and upto is None:
+            return self._taught.all(fields.question(question))
         return lesson_arrays(self._db, after, upto, fields.question(question))
 
     def last_seq(self) -> int:
@@ -308,8 +315,9 @@ class Answers:
         Args:
             gold: count answers to hidden pairs with a known answer, too, as whoever gave them would.
         """
+        answers = self.arrays()
         with self._db.reading() as connection:
-            return count_by_annotator(connection, gold=gold)
+            return count_by_annotator(connection, answers, gold=gold)
 
 
 def _check_handed_out(connection: Connection, new: Sequence[NewComparison]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from steelyard.pairs import Answer
 from steelyard.store import fields
 from steelyard.store.database import Database
 from steelyard.store.log import COMPARISONS
-from steelyard.store.records import AnnotatorCount
+from steelyard.store.records import AnnotatorCount, AnswerArrays
 from steelyard.store.schema import ANSWER, DECISION, WITHDRAWN, comparisons, pairs
 
 __all__ = ["Count", "answered_further", "count_by_annotator", "count_by_question", "given_since"]
@@ -76,52 +77,58 @@ def given_since(connection: Connection, annotator: str, since: float) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def count_by_annotator(connection: Connection, *, gold: bool = False) -> list[AnnotatorCount]:
-    """See `Answers.by_annotator`."""
-    c = comparisons
-    counts = sa.case((COMPARISONS.counts, 1), else_=0).label("counts")
-    apart = _KNOWN.where(pairs.c.strategy != "gold") if gold else _KNOWN
-    spoken = (
-        sa.select(c.c.annotator, c.c.answer, c.c.answered_at, counts)
-        .where(c.c.answer != WITHDRAWN, c.c.role == ANSWER, c.c.question == "", c.c.pair.not_in(apart))
-        .subquery()
-    )
-    number = sa.func.sum(spoken.c.counts)
-    query = (
-        sa.select(
-            spoken.c.annotator,
-            number.label("answers"),
-            sa.func.sum(sa.case((spoken.c.answer == Answer.EQUAL.value, spoken.c.counts), else_=0)).label(
-                "equal"
-            ),
-            sa.func.sum(
-                sa.case((spoken.c.answer == Answer.CANNOT_JUDGE.value, spoken.c.counts), else_=0)
-            ).label("cannot_judge"),
-            (sa.func.count() - number).label("undone"),
-            sa.func.min(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("first_at"),
-            sa.func.max(sa.case((spoken.c.counts == 1, spoken.c.answered_at))).label("last_at"),
+def count_by_annotator(
+    connection: Connection, answers: AnswerArrays, *, gold: bool = False
+) -> list[AnnotatorCount]:
+    """See `Answers.by_annotator`.
+
+    Args:
+        connection: to look up what the arrays do not hold: rows that were replaced, and answers to hidden pairs.
+        answers: all that count.
+        gold: whether those to hidden pairs count, too.
+    """
+    c, tallies = comparisons, {}
+    for code, name in enumerate(answers.annotators):
+        mine = answers.annotator == code
+        labels, times = answers.labels[mine], answers.answered_at[mine]
+        tallies[name] = _Tally(
+            len(labels), int((labels == 0.5).sum()), int(np.isnan(labels).sum()), 0, float(times.min()), float(times.max())
+        )  # fmt: skip
+    for name, undone in connection.execute(_UNDONE.where(c.c.pair.not_in(_KNOWN_GOLD if gold else _KNOWN))):
+        tallies.setdefault(name, _Tally()).undone = int(undone)
+    for name, answer, at in connection.execute(_GOLD) if gold else ():
+        tallies.setdefault(name, _Tally()).add(answer, at)
+    return [
+        AnnotatorCount(
+            name, one.answers, one.equal, one.cannot_judge, one.undone, one.first_at, one.last_at, _pace(connection, name)
         )
-        .group_by(spoken.c.annotator)
-        .order_by(spoken.c.annotator)
-    )
-    rows = connection.execute(query).mappings().all()
-    paces = {}
-    for row in rows:
-        took = (
-            sa.select(c.c.answered_at - c.c.shown_at)
-            .where(
-                c.c.annotator == row["annotator"],
-                c.c.shown_at.is_not(None),
-                c.c.answer != WITHDRAWN,
-                c.c.question == "",
-                c.c.role == ANSWER,
-            )
-            .order_by(c.c.seq.desc())
-            .limit(_PACE_ANSWERS)
-        )
-        latest = connection.execute(took).scalars().all()
-        paces[row["annotator"]] = float(np.median(latest)) if latest else None
-    return [AnnotatorCount(**row, seconds=paces[row["annotator"]]) for row in rows]
+        for name, one in sorted(tallies.items())
+    ]  # fmt: skip
+
+
+@dataclass
+class _Tally:
+    """What `AnnotatorCount` holds, while it is counted."""
+
+    answers: int = 0
+    equal: int = 0
+    cannot_judge: int = 0
+    undone: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+
+    def add(self, answer: str, at: float) -> None:
+        self.answers += 1
+        self.equal += answer == Answer.EQUAL.value
+        self.cannot_judge += answer == Answer.CANNOT_JUDGE.value
+        self.first_at = at if self.first_at is None else min(at, self.first_at)
+        self.last_at = at if self.last_at is None else max(at, self.last_at)
+
+
+def _pace(connection: Connection, annotator: str) -> float | None:
+    """Median seconds that the latest answers took."""
+    latest = connection.execute(_LATEST, {"annotator": annotator}).scalars().all()
+    return float(np.median(latest)) if latest else None
 
 
 def count_by_question(connection: Connection) -> dict[str, int]:
@@ -191,6 +198,37 @@ _COUNT_OF_ONE = sa.select(
         COMPARISONS.counts,
     )
     .scalar_subquery()
+)
+
+# Rows that speak and were replaced; found by what replaces them, of which there are few. A row of another role replaces none.
+_UNDONE = (
+    sa.select(comparisons.c.annotator, sa.func.count())
+    .join(_row, _row.c.supersedes == comparisons.c.id)
+    .where(
+        _row.c.supersedes > "",
+        comparisons.c.answer != WITHDRAWN,
+        comparisons.c.role == ANSWER,
+        comparisons.c.question == "",
+    )
+    .group_by(comparisons.c.annotator)
+)
+_KNOWN_GOLD = _KNOWN.where(pairs.c.strategy != "gold")
+_GOLD = sa.select(comparisons.c.annotator, comparisons.c.answer, comparisons.c.answered_at).where(
+    comparisons.c.pair.in_(_KNOWN.where(pairs.c.strategy == "gold")),
+    comparisons.c.question == "",
+    COMPARISONS.counts,
+)
+_LATEST = (
+    sa.select(comparisons.c.answered_at - comparisons.c.shown_at)
+    .where(
+        comparisons.c.annotator == _one,
+        comparisons.c.shown_at.is_not(None),
+        comparisons.c.answer != WITHDRAWN,
+        comparisons.c.question == "",
+        comparisons.c.role == ANSWER,
+    )
+    .order_by(comparisons.c.seq.desc())
+    .limit(_PACE_ANSWERS)
 )
 
 _BY_QUESTION = (
