@@ -22,7 +22,7 @@ def answer_arrays(database: Database, after: int, upto: int | None, question: st
     """See `Answers.arrays`."""
     with database.reading() as connection:
         last, span = _span(connection, after, upto, question)
-        columns = database.columns(connection, _ANSWERS, span)
+        columns = _read(database, connection, _ANSWERS, span)
         superseded = connection.execute(_SUPERSEDED, span).scalars().all()
     return _arrays(columns, last, superseded)
 
@@ -32,7 +32,7 @@ def lesson_arrays(database: Database, after: int, upto: int | None, question: st
     with database.reading() as connection:
         last, span = _span(connection, after, upto, question)
         decision = int(connection.execute(_LAST_DECISION, {"upto": last}).scalar_one() or 0)
-        columns = database.columns(connection, _LESSONS if decision else _ANSWERS, span)
+        columns = _read(database, connection, _LESSONS if decision else _ANSWERS, span)
         superseded = set(connection.execute(_SUPERSEDED, span).scalars())
         if decision > after:
             superseded.update(connection.execute(_OVERRULED, span).scalars())
@@ -45,33 +45,52 @@ def _span(connection: Connection, after: int, upto: int | None, question: str) -
     return last, {"after": after, "upto": last, "question": question}
 
 
-def _arrays(
-    columns: Sequence[Sequence[Any]], last: int, superseded: Sequence[int], decision: int = 0
-) -> AnswerArrays:
-    seq, pair, first, second, answer, left, annotator, reserved, repeat, shown_at, answered_at = columns
-    first_row, left_row = np.array(first, dtype=np.int64), np.array(left, dtype=np.int64)
-    left_first = first_row == left_row
-    # P1 is about (first, second); what was said is about (left, right).
-    said = np.array([_LABELS[word] for word in answer], dtype=np.float64)
-    codes, names = coded(annotator)
+def _read(
+    database: Database, connection: Connection, query: sa.Select[Any], span: dict[str, Any]
+) -> dict[str, Any]:
+    """The columns by name, a block of the log at a time: a million rows as Python objects take a gigabyte."""
+    blocks: list[tuple[Any, ...]] = []
+    codes: dict[str, int] = {}
+    for begin in range(span["after"], span["upto"], BLOCK) or [span["after"]]:
+        ends = {"begin": begin, "end": min(begin + BLOCK, span["upto"])}
+        read = database.columns(connection, query, {**span, **ends})
+        said = np.array([_LABELS[word] for word in read[4]], dtype=np.float64)
+        people = np.array([codes.setdefault(name, len(codes)) for name in read[6]], dtype=np.int64)
+        read[4], read[6] = said, people
+        blocks.append(tuple(np.array(part, dtype=kind) for part, kind in zip(read, _KINDS, strict=True)))
+    columns = dict(zip(_NAMES, (np.concatenate(parts) for parts in zip(*blocks, strict=True)), strict=True))
+    places, names = coded(codes)
+    return {
+        **columns,
+        "annotator": places[columns["annotator"]] if codes else columns["annotator"],
+        "annotators": names,
+    }
+
+
+def _arrays(columns: dict[str, Any], last: int, superseded: Sequence[int], decision: int = 0) -> AnswerArrays:
+    first, second, left, said = (columns.pop(name) for name in ("first", "second", "left", "said"))
+    left_first = first == left
     return AnswerArrays(
-        seq=np.array(seq, dtype=np.int64),
-        pair=np.array(pair, dtype=np.int64),
-        pairs=np.stack([first_row, np.array(second, dtype=np.int64)], axis=1),
+        **columns,
+        pairs=np.stack([first, second], axis=1),
+        # P1 is about (first, second); what was said is about (left, right).
         labels=np.where(left_first, said, 1.0 - said),
-        annotator=codes,
-        annotators=names,
-        reserved=np.array(reserved, dtype=bool),
-        repeat=np.array(repeat, dtype=np.int64),
         left_first=left_first,
-        shown_at=np.array(shown_at, dtype=np.float64),
-        answered_at=np.array(answered_at, dtype=np.float64),
         last_seq=last,
         superseded=np.array(superseded, dtype=np.int64),
         last_decision=decision,
     )
 
 
+BLOCK = 50_000
+"""So many rows of the log are read at once."""
+
+_KINDS = (
+    np.int64, np.int64, np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_, np.int64, np.float64, np.float64,
+)  # fmt: skip
+_NAMES = (
+    "seq", "pair", "first", "second", "said", "left", "annotator", "reserved", "repeat", "shown_at", "answered_at",
+)  # fmt: skip
 _LABELS = {a.value: np.nan if a.label is None else a.label for a in Answer}
 
 
@@ -85,7 +104,9 @@ def coded(names: Iterable[str]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tu
 
 _later = comparisons.alias("later_row")
 _question = sa.bindparam("question", type_=sa.Text)
-_after, _upto = sa.bindparam("after", type_=sa.BigInteger), sa.bindparam("upto", type_=sa.BigInteger)
+_after, _upto, _begin, _end = (
+    sa.bindparam(name, type_=sa.BigInteger) for name in ("after", "upto", "begin", "end")
+)
 LAST = sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
 """The number of the newest row of the log."""
 
@@ -105,8 +126,8 @@ _COLUMNS = (
     )
     .join(pairs, pairs.c.id == comparisons.c.pair)
     .where(
-        comparisons.c.seq > _after,
-        comparisons.c.seq <= _upto,
+        comparisons.c.seq > _begin,
+        comparisons.c.seq <= _end,
         comparisons.c.question == _question,
         pairs.c.expected.is_(
             None
