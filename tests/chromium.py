@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["chromium_options"]
 
-# The same engine without the windows, tabs and menus around it comes first: a page in it takes a quarter of the processor time.
+# The same engine without the windows, tabs and menus around it comes first: tests in it take less than half of the browser's processor time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
