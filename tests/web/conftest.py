@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import uvicorn
@@ -28,6 +30,7 @@ from tests.chromium import chromium_options
 from tests.waiting import until
 from tests.web.actors import (
     GRADES,
+    PATIENCE,
     Client,
     Enter,
     MakeStudy,
@@ -41,6 +44,21 @@ from tests.web.actors import (
     answer_truly,
 )
 from tests.web.blinded import FAR
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_clients() -> Iterator[None]:
+    """Requests that say nothing of a timeout wait as long as those of `Client`: httpx's own 5 s fail on a busy machine."""
+    usual = (
+        inspect.signature(httpx.get).parameters["timeout"].default
+    )  # one object, shared by every function and client
+    before = usual.as_dict()
+    for part in before:
+        setattr(usual, part, PATIENCE)
+    assert httpx.Client().timeout == httpx.Timeout(PATIENCE)
+    yield
+    for part, seconds in before.items():
+        setattr(usual, part, seconds)
 
 
 @pytest.fixture(scope="session")
@@ -212,15 +230,27 @@ def window(browser: Any, tmp_path: Path) -> Iterator[Open]:
     assert complaints == []
 
 
+@pytest.fixture(scope="session")
+def trained_once(pictures: Path, drawn: SyntheticImages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what `trained` gives, answered and trained once; nobody opens it, everybody gets a copy."""
+    folder = tmp_path_factory.mktemp("trained") / "colon"
+    catalog = Catalog.from_features(pictures / "features.npy", pictures / "labels.csv", root=pictures)
+    ask = {"random_share": 0.4, "start": "random", "budget": "200%"}
+    with Study.create(folder, catalog, preset="features", page={"grades": GRADES}, ask=ask) as study:
+        for n, who in ((25, "kt"), (20, "mo"), (15, "kt")):
+            answer_truly(study, drawn, n, who)
+    return folder
+
+
 @pytest.fixture
-def trained(make_study: MakeStudy, teach: Teach, request: pytest.FixtureRequest) -> Study:
+def trained(trained_once: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Study]:
     """A study with answers of two people and three models; with larger pictures where they are for the docs."""
     if os.environ.get("STEELYARD_SCREENSHOTS"):
-        return request.getfixturevalue("gallery")  # type: ignore[no-any-return]
-    study = make_study(ask={"random_share": 0.4, "start": "random", "budget": "200%"})
-    for n, who in ((25, "kt"), (20, "mo"), (15, "kt")):
-        teach(study, n, annotator=who)
-    return study
+        yield request.getfixturevalue("gallery")
+        return
+    shutil.copytree(trained_once, tmp_path / "colon")
+    with Study.open(tmp_path / "colon") as study:
+        yield study
 
 
 @pytest.fixture(scope="session")
