@@ -19,7 +19,8 @@ numpy only; docs/statistics.md has the figures.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +43,17 @@ _TRIMMED = 0.05
 _LEAST_REST = 0.1  # ψ of a feature, in multiples of the mean
 _ROWS = 2000  # a larger pool is represented by this many of its images
 _BLOCK = 1024  # images a block
+_NEAR = 256  # images a block of the arithmetic: what it writes and reads again stays near the processor
+
+
+class _View(NamedTuple):
+    """A fold as it is computed with: features divided by √ψ, so that what the axes leave only has to be squared and added."""
+
+    center_F: NDArray[np.float32]
+    factor_F: NDArray[np.float32]
+    onto_F_D: NDArray[np.float32]
+    back_D_F: NDArray[np.float32]
+    weight_D: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -114,13 +126,34 @@ class Domain:
         check_finite(rows)  # type: ignore[arg-type]  # of either precision
         return rows
 
+    @cached_property
+    def _seen_by(self) -> list[_View]:
+        """The folds, ready for many images."""
+        found = []
+        for fold, rest in enumerate(self.rest_K_F):
+            deviation, axes = np.sqrt(rest), self.axes_K_F_D[fold].astype(np.float32)
+            found.append(
+                _View(
+                    self.center_K_F[fold],
+                    self.scale_K_F[fold] / deviation,
+                    axes * deviation[:, None],
+                    np.ascontiguousarray((axes / deviation[:, None]).T),
+                    1 / (self.variance_K_D[fold] + rest.mean()),
+                )
+            )
+        return found
+
     def _distances(self, rows: NDArray[np.float32], fold: int) -> Floats:
         """log d², so that an image far away does not overflow."""
-        z = (rows - self.center_K_F[fold]) * self.scale_K_F[fold]
-        axes, rest = self.axes_K_F_D[fold].astype(np.float32), self.rest_K_F[fold]
-        t = z @ axes
-        inside = (np.square(t, dtype=np.float64) / (self.variance_K_D[fold] + rest.mean())).sum(axis=1)
-        squared = inside + (np.square(z - t @ axes.T, dtype=np.float64) / rest).sum(axis=1)
+        view, squared = self._seen_by[fold], np.empty(len(rows))
+        for start in range(0, len(rows), _NEAR):
+            y = rows[start : start + _NEAR] - view.center_F
+            y *= view.factor_F
+            t = y @ view.onto_F_D
+            y -= t @ view.back_D_F
+            inside = np.square(t, dtype=np.float64) @ view.weight_D
+            # numpy adds up halves of halves along a row, so that float32 is as good here as in what is added.
+            squared[start : start + _NEAR] = inside + np.square(y, out=y).sum(axis=1)
         return np.asarray(np.log(np.maximum(squared, 1e-300)))
 
 
@@ -128,10 +161,9 @@ def off_domain(unlike: ArrayLike, groups: float) -> NDArray[np.object_]:
     """True where an image is flagged, None where nothing can be said: not measured, or of a study of too few groups."""
     values = np.asarray(unlike, dtype=np.float64)
     known = np.isfinite(values) & (groups >= LEAST_GROUPS - 0.5)
-    # 1e-6: 24/25 is 1 − 0.04.
-    return np.array(
-        [bool(v >= 1 - ALPHA - 1e-6) if k else None for v, k in zip(values, known, strict=True)], dtype=object
-    )
+    off = (values >= 1 - ALPHA - 1e-6).astype(object)  # 1e-6: 24/25 is 1 − 0.04
+    off[~known] = None
+    return np.asarray(off)
 
 
 def fit_domain(
