@@ -1,6 +1,6 @@
 """1,000 annotators at one server on PostgreSQL, simulated on service times that are measured in the same run.
 
-    python benchmarks/annotator_queue.py [--images 2000] [--validate 50 200] [--choose-images 100000] [--fit SECONDS]
+    python benchmarks/annotator_queue.py [--images 20000] [--validate 50 200] [--choose-images 100000] [--fit SECONDS]
                                          [--times FILE | --keep FILE]
 
 1. A real server process and a PostgreSQL of its own, one person: processor time of both for a request, how much requests scatter, what
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import threading
@@ -192,7 +193,7 @@ def validate(times: Times, people: int, seconds: int, images: int) -> None:
     told = crowd.run(float(seconds))
     answered = len(found["acknowledged"]) / seconds
     print(
-        f"{people} people, {seconds} s, 2 cores for everything, client {1e3 * client:.2f} ms a request; p50 / p95 / p99, ms"
+        f"{people} people, {seconds} s, 2 cores for everything (load {os.getloadavg()[0]:.0f}), client {1e3 * client:.2f} ms a request; p50 / p95 / p99, ms"
     )
     for path, simulated in (("/api/v1/comparisons", told.answers), ("/api/v1/pairs/lease", told.leases)):
         print(f"  {path:22} measured {quantiles(real[path])}   simulated {quantiles(simulated)}")
@@ -264,7 +265,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--images", type=int, default=2_000, help="of the study that is measured")
+    parser.add_argument(
+        "--images",
+        type=int,
+        default=20_000,
+        help="of the study: so many answers are planned, and 200 people give 12,000 a minute",
+    )
     parser.add_argument("--rounds", type=int, default=100, help="times that one person takes six pairs")
     parser.add_argument("--validate", type=int, nargs="*", default=[], help="people of server_load.py")
     parser.add_argument("--load-seconds", type=int, default=60)
