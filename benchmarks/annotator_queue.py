@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import threading
@@ -50,8 +51,9 @@ def measure(images: int, rounds: int) -> Times:
     from steelyard.web.auth import digest, new_secret
 
     url, end = new_postgres()
+    place = Path(tempfile.mkdtemp(prefix="steelyard-queue-"))
     try:
-        folder = web_study.make(Path(tempfile.mkdtemp(prefix="steelyard-queue-")), n=images, store=url)
+        folder = web_study.make(place, n=images, store=url)
         token = new_secret()
         with Study.open(folder) as study:
             study.store.people.add("one")
@@ -89,6 +91,7 @@ def measure(images: int, rounds: int) -> Times:
         more, alone, held, call = _batches(folder, postmaster, url)
     finally:
         end()
+        shutil.rmtree(place, ignore_errors=True)
     # What is neither our processor's nor the database's of an answer at its median is the disk's, and the way there and back.
     commit = max(float(np.median(answers)) / 1e3 - answer[0] - answer[1], 0.0)
     print(
@@ -179,13 +182,14 @@ def validate(times: Times, people: int, seconds: int, images: int) -> None:
     import server_load
 
     store, end = server_load.new_postgres()
+    folder = Path(tempfile.mkdtemp(prefix="steelyard-queue-load-"))
     try:
-        folder = Path(tempfile.mkdtemp(prefix="steelyard-queue-load-"))
         found, _ = server_load.run(
             SimpleNamespace(images=images, people=people, folder=folder), store, seconds
         )  # type: ignore[arg-type]
     finally:
         end()
+        shutil.rmtree(folder, ignore_errors=True)
     real: dict[str, list[float]] = found["shares"]
     client = found["cpu"] / max(found["requests"], 1)
     used = {**vars(times), "client": client}

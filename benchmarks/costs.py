@@ -1,9 +1,9 @@
 """What each step costs one core, by size: processor time, memory, bytes – and a model of it, checked by sizes it did not see.
 
-    python benchmarks/costs.py [--most 100000] [--steps fit choose …] [--predict 1e8] [--json FILE]
+    python benchmarks/costs.py [--most 30000] [--steps fit choose …] [--predict 1e8] [--json FILE]
 
 Every step runs in a process of its own with one thread (`_cost_steps.py` says what each does), at 1,000, 3,000 … images or answers up
-to `--most`; 1,000,000 takes about half an hour and 10 GB of disk. Seconds are of the processor, ours and PostgreSQL's, so that others on
+to `--most`; 1,000,000 takes long and 10 GB of disk. Seconds are of the processor, ours and PostgreSQL's, so that others on
 the machine hardly change them. Then a constant and a slope are fitted (`_cost_model.py`), and each size of 10,000 and more is
 predicted from smaller ones alone; printed is measured ÷ predicted. `--predict` says what the models give for so many images.
 """
