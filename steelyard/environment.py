@@ -48,6 +48,7 @@ VARIABLES = frozenset(
         "STEELYARD_OIDC_REDIRECT",
         "STEELYARD_STORE",
         "STEELYARD_STUDIES",
+        "STEELYARD_PEOPLE",
         "STEELYARD_MODELS",
         "STEELYARD_IMAGES",
         "STEELYARD_CACHE",

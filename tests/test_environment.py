@@ -68,14 +68,14 @@ def test_what_is_set_from_outside_reaches_the_server(tmp_path: Path, monkeypatch
     for name, value in {
         "HOST": "0.0.0.0", "PORT": "9000", "PUBLIC_URL": "https://a.example", "TLS_CERT": "c.pem", "TLS_KEY": "k.pem",
         "PROXIES": "10.0.0.5,10.1.0.0/24", "AUTH_HEADER": "X-User", "AUTH_CREATE": "1", "LOG": "json", "TRAIN": "0",
-        "THREADS": "3",
+        "THREADS": "3", "PEOPLE": "colon",
     }.items():  # fmt: skip
         monkeypatch.setenv(f"STEELYARD_{name}", value)
     app(["serve", str(tmp_path), "--port", "9001"], standalone_mode=False)
     assert given == {
         "study": [tmp_path], "many": False, "host": "0.0.0.0", "port": 9001, "public_url": "https://a.example", "tls_cert": Path("c.pem"),
         "tls_key": Path("k.pem"), "proxies": ["10.0.0.5,10.1.0.0/24"], "auth_header": "X-User", "auth_create": True,
-        "log_format": "json", "train": False,
+        "log_format": "json", "train": False, "people": "colon",
     }, "an option wins"  # fmt: skip
     assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "3"
     assert thread_limits(0) == {}, "whoever set OMP_NUM_THREADS has set it"

@@ -42,6 +42,14 @@ def serve(
             metavar="DIR", envvar="STEELYARD_STUDIES", help="Serve every study in this folder as well."
         ),
     ] = None,
+    people: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            envvar="STEELYARD_PEOPLE",
+            help="Of several studies, the one where the people of all live and sign in.",
+        ),
+    ] = "",
     host: Annotated[
         str,
         typer.Option(envvar="STEELYARD_HOST", help="Address to listen on; any but 127.0.0.1 requires login."),
@@ -117,7 +125,7 @@ def serve(
     if not folders:
         raise ConfigError("name the folder of a study, or one that holds several with --studies DIR")
     run_server(
-        folders, many=studies is not None, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
+        folders, many=studies is not None, people=people, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, proxies=proxy or [],
         auth_header=auth_header, auth_create=auth_create, public_url=public_url, train=train, log_format=log_format,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,9 @@ from steelyard.web.auth import digest, new_secret
 from steelyard.web.bodies import Bodies
 from steelyard.web.certificate import read_certificate
 from steelyard.web.context import Web
+from steelyard.web.guests import settle
 from steelyard.web.health import Readiness
-from steelyard.web.many import base_of, create_many, names_of
+from steelyard.web.many import base_of, create_many, names_of, read_people
 from steelyard.web.metrics import Metrics
 from steelyard.web.proxies import Proxied
 from steelyard.web.requests import Requests
@@ -73,6 +75,7 @@ def create_app(
     access: Access | None = None,
     metrics_token: str = "",
     base: str = "",
+    home: FastAPI | None = None,
 ) -> FastAPI:
     """The whole app for one study. It never imports torch.
 
@@ -85,9 +88,12 @@ def create_app(
         access: all about how people get in, instead of `login`.
         metrics_token: lets its bearer read /metrics from elsewhere; empty lets nobody but admins.
         base: what stands before its paths where `many.py` serves several; its processes then run on demand.
+        home: the app of the study where its people live, if that is another one.
     """
     access = access or Access(login=login)
-    web = Web(study, access=access, apart=apart, base=base)
+    if home is not None:
+        access = replace(access, provider=None)  # whom the provider signs on, it signs on at home
+    web = Web(study, access=access, apart=apart, base=base, home=home.state.web if home is not None else None)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -214,6 +220,7 @@ def serve(
     public_url: str = "",
     train: bool = True,
     many: bool = False,
+    people: str = "",
     log_format: str = "",
     say: Callable[[str], None] | None = None,
 ) -> None:
@@ -234,6 +241,7 @@ def serve(
         tls_key: its key, if it is not in the same file.
         public_url: under which people find the page, for every link (STEELYARD_PUBLIC_URL).
         many: below `/s/NAME/` even if it is but one, for there may be others tomorrow.
+        people: name of the study where the people of all of them live and sign in (STEELYARD_PEOPLE).
         train: start a trainer process; False where `steelyard worker` runs elsewhere.
         log_format: quiet, text or json; STEELYARD_LOG does the same.
         say: where a line for the person at the terminal goes; stderr by default.
@@ -263,14 +271,15 @@ def serve(
         names.append(urlsplit(access.public).hostname or "")
     folders = [Path(study_folder)] if isinstance(study_folder, str | Path) else list(study_folder)
     called = names_of(folders) if many or len(folders) > 1 else {"": folders[0]}
+    lives = read_people(people or os.environ.get("STEELYARD_PEOPLE", ""), called, access)
     with ExitStack() as stack:
-        apps = {
-            name: create_app(
-                stack.enter_context(Study.open(folder)), hosts=names, apart=True, access=access,
+        apps: dict[str, FastAPI] = {}
+        for name in sorted(called, key=lambda name: name != lives):  # the home first: the others refer to it
+            apps[name] = create_app(
+                stack.enter_context(Study.open(called[name])), hosts=names, apart=True, access=access, home=apps.get(lives or ""),
                 metrics_token=read_secret("STEELYARD_METRICS_TOKEN"), base=base_of(name) if name else "",
-            )
-            for name, folder in called.items()
-        }  # fmt: skip
+            )  # fmt: skip
+        apps = {name: apps[name] for name in called}
         webs: list[Web] = [app.state.web for app in apps.values()]
         app: Any = apps[""] if "" in apps else create_many(apps, access=access, hosts=names)
         config = uvicorn.Config(
@@ -284,7 +293,7 @@ def serve(
         address = access.public or here
         for web in webs:
             web.listening, web.accounts.key = here, webs[0].accounts.key  # whoever starts them may open all
-        links = {web: first_link(web.study) for web in webs} if access.login else {}
+        links = {web: first_link(web.study) for web in webs if web.home is None} if access.login else {}
         start = "/"
         if "" in apps:
             start = links.get(webs[0]) or ("/" if access.login else f"/login#key={webs[0].accounts.key}")
@@ -295,6 +304,9 @@ def serve(
         for web, link in links.items():
             if web.base and link:
                 tell(f"{web.study.config.name}: {address}{web.base}{link}")
+        for web in webs:
+            for line in settle(web.study, web.home.study) if web.home is not None else ():
+                tell(line)
         if not access.login:
             tell("Open this link: its key keeps the machine's other users out. Press Ctrl+C to stop.")
         elif any(links.values()):

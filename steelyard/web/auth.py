@@ -123,13 +123,13 @@ class Accounts:
             if kind.lower() != "bearer" or not token:
                 raise Problem(401, "The Authorization header must read “Bearer TOKEN”.", headers=_challenge())
             found = await self._lookup("token:" + digest(token.strip()), self._by_token)
-            if found is None:
+            if found is None or not await self.lets_in(found.name):
                 raise Problem(401, "This API token is unknown, expired or revoked; create a new one on the page.",
                               headers=_challenge())  # fmt: skip
             return found
         principal = await self._from_proxy(request)
-        for cookie in self._brought(request) if principal is None else ():
-            principal = principal or await self._lookup("session:" + digest(cookie), self._by_session)
+        if principal is None:
+            principal = await self._from_session(request)
         if principal is not None and request.method not in _SAFE:
             check_origin(request)
             given = request.headers.get("x-csrf-token", "")
@@ -137,6 +137,38 @@ class Accounts:
             if not hmac.compare_digest(given.encode("utf-8", "replace"), (principal.csrf or "").encode()):
                 raise Problem(403, "The CSRF token is missing or wrong; reload the page.", code="csrf")
         return principal
+
+    async def _from_session(self, request: Request) -> Principal | None:
+        principal = None
+        for cookie in self._brought(request):
+            principal = principal or await self._lookup("session:" + digest(cookie), self._by_session)
+        return principal
+
+    async def lets_in(self, name: str) -> bool:
+        """Whether the owner of a token may come in; the store looked at whether they are active."""
+        return True
+
+    def knows(self, name: str) -> bool:
+        """Whether somebody of that name could sign in: anybody, where people live in this study."""
+        return True
+
+    def offered(self) -> list[str]:
+        """Names that may be added, where people live in another study."""
+        return []
+
+    def check_own(self) -> None:
+        """Refuse passwords, links and sessions where people live in another study.
+
+        Raises:
+            Problem: 403.
+        """
+
+    def _by_name(self, name: str) -> Principal | None:
+        try:
+            found = self.store.people.get(name)
+        except UnknownRecordError:
+            return None
+        return Principal(name, found.role, "session") if found.active else None
 
     def _brought(self, request: Request) -> list[str]:
         """The secrets of sessions that come with a request: the study's own, then the one that 0.1 set."""

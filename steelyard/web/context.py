@@ -29,6 +29,7 @@ from steelyard.web.courier import Courier
 from steelyard.web.disputes import Disputes
 from steelyard.web.examples import Examples
 from steelyard.web.gone import Gone
+from steelyard.web.guests import Guests
 from steelyard.web.handing import Handing
 from steelyard.web.ids import ImageIds
 from steelyard.web.keeper import Keeper
@@ -42,10 +43,12 @@ from steelyard.web.sight import Sight
 from steelyard.web.trainer_words import waiting_for
 from steelyard.web.training import Training
 
-__all__ = ["Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe", "nobody"]
+__all__ = ["START", "Admin", "Anyone", "Lead", "Owner", "Web", "WebOf", "maybe", "nobody"]
 
 
 NOTE_SECONDS = 2.0
+START = "/s"
+"""From within a study: the start page of several. Below it are the studies."""
 
 
 log = logging.getLogger("steelyard.web")
@@ -59,19 +62,29 @@ class Web:
         access: how people get in.
         apart: whether pairs are chosen in a process of their own.
         base: see below.
+        home: of the study where people live, if that is another one.
 
     Attributes:
         listening: the address at which others of the network reach the server, for links; empty where it is not known.
         base: what stands before the path of every page where several studies are served, as `/s/colon`; empty for one.
+        home: of the study where people live; None where they live in this one.
+        guests: bases of the studies whose people live in this one.
     """
 
     listening: str = ""
     base: str = ""
 
-    def __init__(self, study: Study, *, access: Access, apart: bool = False, base: str = "") -> None:
-        self.study, self.base = study, base
+    def __init__(
+        self, study: Study, *, access: Access, apart: bool = False, base: str = "", home: Web | None = None
+    ) -> None:
+        self.study, self.base, self.home = study, base, home
         self.store = study.store
-        self.accounts = Accounts(study.store, access)
+        self.guests: list[str] = []
+        if home is None:
+            self.accounts = Accounts(study.store, access)
+        else:
+            self.accounts = Guests(study.store, access, home.accounts, home.study.config.name)
+            home.guests.append(base)
         self.chooser = Chooser(study.folder) if apart else None
         # One of many studies has a process that chooses only while somebody works on it.
         rest = self.chooser.stop if self.chooser and base else None

@@ -1,6 +1,7 @@
 """Several studies behind one address: each below `/s/NAME/`, and a page at `/` that lists what somebody may see.
 
-Each study is the same app as alone, with its own accounts, sessions and tokens: it sees paths without its prefix, and what it
+Each study is the same app as alone, with its own accounts, sessions and tokens, unless people live in one of them
+(guests.py): it sees paths without its prefix, and what it
 answers (redirects, paths of cookies) gets the prefix on the way out. Nobody is listed a study that does not know them.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -26,13 +27,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from steelyard.errors import ConfigError, SteelyardError, command
 from steelyard.web import pages
 from steelyard.web.access import Access
-from steelyard.web.context import Web
+from steelyard.web.context import START, Web
 from steelyard.web.problems import Problem
 from steelyard.web.proxies import Proxied
 from steelyard.web.requests import STUDY, Requests
 from steelyard.web.security import Guard
 
-__all__ = ["Many", "base_of", "create_many", "find_studies", "names_of"]
+__all__ = ["Many", "base_of", "create_many", "find_studies", "names_of", "read_people"]
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _PATH = re.compile(r"(;\s*path=)/(?=[^;\s])", re.IGNORECASE)
@@ -80,6 +81,29 @@ def names_of(folders: Sequence[Path]) -> dict[str, Path]:
     return names
 
 
+def read_people(name: str, called: Mapping[str, Path], access: Access) -> str | None:
+    """The name of the study where the people of all live, None where each has its own.
+
+    Raises:
+        ConfigError: it is not served, or does not go with how people get in.
+    """
+    if not name:
+        return None
+    if "" in called:
+        raise ConfigError(
+            f"--people {name} is for several studies behind one address; name more than one, or use --studies DIR"
+        )
+    if name not in called:
+        raise ConfigError(f"--people {name} is no study of this server; it serves {', '.join(called)}")
+    if access.header:
+        raise ConfigError(
+            f"--people {name} does not go with --auth-header {access.header}: the proxy says already who somebody is in all studies"
+        )
+    if not access.login:
+        raise ConfigError(f"--people {name} says where people sign in; it does not go with nobody signing in")
+    return name
+
+
 class Many:
     """Sends a request to the study in its path, and everything else to the start page.
 
@@ -119,7 +143,9 @@ def _put_below(headers: MutableHeaders, base: str, host: str) -> None:
     """Let addresses that a study gives, and cookies that belong to a part of it, be those of the world outside."""
     where = headers.get("location", "")
     to = urlsplit(where)
-    if where.startswith("/") and not where.startswith("//"):
+    # No path of a study begins so: it sends somebody to another study, or to the start page.
+    elsewhere = where == START or where.startswith(f"{START}/")
+    if where.startswith("/") and not where.startswith("//") and not elsewhere:
         headers["location"] = base + where
     elif to.netloc and to.netloc == host:
         headers["location"] = to._replace(path=base + to.path).geturl()
@@ -140,9 +166,14 @@ def create_many(studies: Mapping[str, FastAPI], *, access: Access, hosts: Sequen
     """
     webs: dict[str, Web] = {name: app.state.web for name, app in studies.items()}
 
+    home = next((web.home for web in webs.values() if web.home is not None), None)
+
     async def start(request: Request) -> Response:
         """The studies that know whoever asks."""
         found, away = [], False
+        who = None
+        with suppress(SteelyardError, Problem):  # what follows tells of it
+            who = await home.accounts.recognise(request) if home is not None else None
         for name, web in webs.items():
             try:
                 entry = await _entry(request, name, web)
@@ -152,13 +183,16 @@ def create_many(studies: Mapping[str, FastAPI], *, access: Access, hosts: Sequen
                 found.append(entry)
         return pages.render(
             "start.html", study="Studies", base="", here="/", pages=[], who=None, login=access.login, studies=found, away=away,
-            unknown="name" in request.query_params, data={},
+            unknown="name" in request.query_params, home=home.base if home is not None else "", person=who,
+            data={"base": home.base, "csrf": who.csrf} if home is not None and who is not None else {},
         )  # fmt: skip
 
     async def choose(request: Request) -> Response:
         """From the name that somebody typed to where they sign in."""
         name = request.query_params.get("name", "").strip()
-        to = f"{base_of(name)}/login" if name in webs else "/?name="
+        to = (
+            f"{base_of(name)}/login" if name in webs else "/?name=" if "name" in request.query_params else "/"
+        )
         return RedirectResponse(to, 303, _NO_STORE)
 
     async def healthz(_: Request) -> Response:

@@ -27,7 +27,7 @@ from steelyard.web.api.models import card_of
 from steelyard.web.api.questions import asked, questions_set
 from steelyard.web.api.study import study_info
 from steelyard.web.auth import Principal
-from steelyard.web.context import Web, maybe, web_of
+from steelyard.web.context import START, Web, maybe, web_of
 from steelyard.web.problems import Problem
 from steelyard.web.prose import read_prose
 
@@ -283,7 +283,11 @@ async def admin(request: Request) -> Response:
     return render(
         "admin.html", info=info, formats=("csv", "json", "parquet", "choix", "labelstudio"),
         asks_further=web.study.config.ranker.kind == "convex",
-        **_shell(web, who, "/admin", mayManage=who.may("admin"), asking=further.model_dump()["questions"]),
+        home=web.home.study.config.name if web.home is not None else "",
+        **_shell(
+            web, who, "/admin", mayManage=who.may("admin"), asking=further.model_dump()["questions"],
+            home=web.home.study.config.name if web.home is not None else "",
+        ),
     )  # fmt: skip
 
 
@@ -291,12 +295,34 @@ async def admin(request: Request) -> Response:
 async def login(request: Request, next: str = "") -> Response:
     """Sign in with a password or a personal link."""
     web = web_of(request)
-    provider = web.accounts.access.provider
+    if web.home is not None:
+        back = quote(web.base + (own_path(next) or "/compare"))
+        return RedirectResponse(f"{web.home.base}/login?next={back}", 303, {"Cache-Control": "no-store"})
+    provider, back = web.accounts.access.provider, way_back(web, next)
     return render(
         "login.html",
         provider=provider.label if provider else "",
-        **_shell(web, None, "/login", next=own_path(next)),
+        **_shell(
+            web,
+            None,
+            "/login",
+            next=own_path(next) or (back if web.guests else ""),
+            onwards=back if _elsewhere(back) else web.base + back,
+        ),
     )
+
+
+def _elsewhere(path: str) -> bool:
+    return path == START or path.startswith(f"{START}/")
+
+
+def way_back(web: Web, address: str) -> str:
+    """Where somebody goes who has signed in: a page of this study, or one of a study whose people live here."""
+    for base in web.guests:
+        rest = own_path(address.removeprefix(base)) if address.startswith(f"{base}/") else ""
+        if rest:
+            return base + rest
+    return own_path(address) or (START if web.guests else "/compare")
 
 
 def own_path(address: str) -> str:

@@ -14,7 +14,7 @@ from steelyard.store.records import Annotator, Handshake, Role
 from steelyard.web.auth import LOCAL_NAME, digest, new_secret
 from steelyard.web.context import Web, web_of
 from steelyard.web.oidc import Provider
-from steelyard.web.pages import own_path
+from steelyard.web.pages import way_back
 from steelyard.web.problems import Problem
 
 __all__ = ["router"]
@@ -29,7 +29,7 @@ def begin(request: Request, next: str = "") -> Response:
     """Go to the provider."""
     web = web_of(request)
     state, browser = new_secret(), new_secret()
-    made = Handshake(nonce=new_secret(), verifier=new_secret(), back=own_path(next) or "/compare")
+    made = Handshake(nonce=new_secret(), verifier=new_secret(), back=way_back(web, next))
     there = _provider(web).address(
         state=state, nonce=made.nonce, verifier=made.verifier, redirect=_redirect(web, request)
     )

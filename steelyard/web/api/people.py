@@ -41,6 +41,7 @@ def sign_in(
 ) -> SignedIn:
     """Sign in with name and password, the secret of a personal link, or the key of this start; sets the session cookie."""
     check_origin(request)
+    web.accounts.check_own()
     if body.key:
         annotator = web.accounts.by_key(body.key)
     elif body.link:
@@ -76,11 +77,14 @@ def _me(who: Principal) -> Me:
 # ---------------------------------------------------------------------- annotators
 
 
-def _info(annotator: Annotator, answers: int) -> AnnotatorInfo:
+def _info(web: Web, annotator: Annotator, answers: int) -> AnnotatorInfo:
+    elsewhere = web.home is not None  # its own secrets open nothing, and are not told
     return AnnotatorInfo(
         name=annotator.name, role=annotator.role, active=annotator.active, answers=answers,
-        has_password=annotator.password_hash is not None, has_link=annotator.link_hash is not None,
+        has_password=annotator.password_hash is not None and not elsewhere,
+        has_link=annotator.link_hash is not None and not elsewhere,
         link_expires=annotator.link_expires, link_once=annotator.link_once,
+        at_home=web.accounts.knows(annotator.name) if elsewhere else None,
     )  # fmt: skip
 
 
@@ -92,17 +96,31 @@ def _counts(web: Web) -> dict[str, int]:
 def list_annotators(web: WebOf, who: Lead) -> AnnotatorList:
     """Everybody, with how much they answered."""
     counts = _counts(web)
-    return AnnotatorList(annotators=[_info(a, counts.get(a.name, 0)) for a in web.store.people.all()])
+    return AnnotatorList(
+        annotators=[_info(web, a, counts.get(a.name, 0)) for a in web.store.people.all()],
+        home=web.home.study.config.name if web.home is not None else "",
+        # Who works on other studies is no lead's business.
+        offered=web.accounts.offered() if who.may("admin") else [],
+    )
 
 
 @router.post("/annotators", status_code=201, responses=responses(401, 403, 409, 422, 503))
 def add_annotator(body: NewAnnotator, web: WebOf, who: Admin, key: ChangeId = None) -> AnnotatorInfo:
-    """Somebody new. Without a link or a password nobody can sign in under the name yet."""
+    """Somebody new. Without a link or a password nobody can sign in under the name yet.
+
+    Where people live in another study, only somebody who is there can be added.
+    """
+    if not web.accounts.knows(body.name):
+        title = web.home.study.config.name if web.home is not None else ""
+        raise Problem(
+            422, f"“{title}”, where people of this server sign in, has nobody active called {body.name}; an admin there invites them first.",
+            code="home",
+        )  # fmt: skip
     with web.store.change(key, who.name, f"add annotator {body.name} ({body.role})") as change:
         if change.first:
             web.store.people.add(body.name, role=body.role)
             web.store.audit.add(who.name, "annotator added", {"name": body.name, "role": body.role})
-        return _info(web.store.people.get(body.name), 0)
+        return _info(web, web.store.people.get(body.name), 0)
 
 
 @router.patch("/annotators/{name}", responses=responses(401, 403, 404, 409, 422, 503))
@@ -114,7 +132,11 @@ def change_annotator(
     with web.store.change(key, who.name, f"change annotator {name} {asked}") as change:
         annotator = web.store.people.get(name)
         loses = (body.role not in (None, "admin")) or body.active is False
-        others = [a for a in web.store.people.all() if a.role == "admin" and a.active and a.name != name]
+        others = [
+            a
+            for a in web.store.people.all()
+            if a.role == "admin" and a.active and a.name != name and web.accounts.knows(a.name)
+        ]
         if change.first and web.accounts.login and annotator.role == "admin" and loses and not others:
             raise Problem(409, f"{name} is the only admin; make somebody else admin first.")
         if change.first:
@@ -124,7 +146,7 @@ def change_annotator(
                 annotator = web.store.people.update(name, active=body.active)
             web.store.audit.add(who.name, "annotator changed", {"name": name, **asked})
     web.accounts.forget()
-    return _info(annotator, _counts(web).get(name, 0))
+    return _info(web, annotator, _counts(web).get(name, 0))
 
 
 @router.post("/annotators/{name}/link", status_code=201, responses=responses(401, 403, 404, 409, 422, 503))
@@ -133,6 +155,7 @@ def new_link(
     key: ChangeId = None,
 ) -> Link:  # fmt: skip
     """A new personal link; an earlier one stops working. The secret stands behind “#”, so no server logs it."""
+    web.accounts.check_own()
     if name == who.name:
         _in_person(who)
     wanted = body or NewLink()
@@ -153,6 +176,7 @@ def new_link(
 )
 def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Set a password: your own, or anybody's as an admin. Other sessions, the link and tokens of that person end."""
+    web.accounts.check_own()
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin sets other people's passwords.", code="role")
     if name == who.name:
@@ -179,6 +203,7 @@ def set_password(name: Who, body: Password, web: WebOf, who: Owner, key: ChangeI
 )
 def end_sessions(name: Who, web: WebOf, who: Owner, key: ChangeId = None) -> None:
     """Sign out everywhere: yourself, or anybody as an admin. Links and tokens stay."""
+    web.accounts.check_own()
     if name != who.name and not who.may("admin"):
         raise Problem(403, "Only an admin signs other people out.", code="role")
     web.store.people.get(name)

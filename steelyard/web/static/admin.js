@@ -24,7 +24,8 @@ const act = (text, run, name = text) => element("button", { type: "button", clas
 // ---- people
 
 async function people() {
-  const { annotators } = await call("GET", "/annotators");
+  const { annotators, offered } = await call("GET", "/annotators");
+  one("#people-offered")?.replaceChildren(...offered.map((name) => element("option", { value: name })));
   one("#people-none").hidden = annotators.length > 0;
   one("#people tbody").replaceChildren(...annotators.map((person) => {
     const role = element("select", { "aria-label": `Role of ${person.name}`, onchange: () => attempt(async () => {
@@ -38,8 +39,10 @@ async function people() {
       element("td", { "data-label": "Signs in by" }, waysIn(person)),
       element("td", { class: "number", "data-label": "Answers" }, String(person.answers)),
       element("td", {}, element("div", { class: "actions" },
-        act("New link", () => newLink(person.name), `New personal link for ${person.name}`),
-        act("Set password", () => askPassword(person.name), `Set a password for ${person.name}`),
+        ...(page.home ? [] : [
+          act("New link", () => newLink(person.name), `New personal link for ${person.name}`),
+          act("Set password", () => askPassword(person.name), `Set a password for ${person.name}`),
+        ]),
         act(person.active ? "Deactivate" : "Activate", async () => {
           await call("PATCH", `/annotators/${encodeURIComponent(person.name)}`, { body: { active: !person.active } });
           await people();
@@ -50,6 +53,7 @@ async function people() {
 
 /** How somebody signs in, and until when. */
 function waysIn(person) {
+  if (page.home) return person.at_home ? page.home : `cannot: not active in ${page.home}`;
   const link = [person.link_once ? "works once" : null, person.link_expires ? `until ${date(person.link_expires)}` : null].filter(Boolean).join(", ");
   return [
     person.has_password ? "password" : null,
@@ -111,7 +115,10 @@ one("#people-add").addEventListener("submit", (event) => {
   const form = event.target;
   attempt(async () => {
     await call("POST", "/annotators", { body: { name: form.name.value.trim(), role: form.role.value } });
-    await newLink(form.name.value.trim());
+    if (page.home) {
+      await people();
+      say(`${form.name.value.trim()} is in this study now.`);
+    } else await newLink(form.name.value.trim());
     form.reset();
   });
 });

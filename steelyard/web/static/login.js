@@ -1,10 +1,10 @@
 // Signing in. A link keeps its secret behind the “#”, which browsers do not send: it is in no server log.
 
 import { call } from "./api.js";
-import { announce, at, one, page } from "./page.js";
+import { announce, one, page } from "./page.js";
 
 const note = one("#login-note");
-const onwards = () => location.replace(at(page.next || "/compare"));
+const onwards = () => location.replace(page.onwards);
 
 function refuse(problem) {
   note.hidden = false;
@@ -29,7 +29,7 @@ function choose(name) {
   const form = one("#choose-password");
   form.username.value = name;
   form.password.focus();
-  one("#choose-later").href = at(page.next || "/compare");
+  one("#choose-later").href = page.onwards;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     note.hidden = true;

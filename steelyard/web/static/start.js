@@ -1,5 +1,6 @@
 // The link of a start on this machine carries the key of all its studies behind the “#”, which browsers do not send.
 
+import "./menu.js"; // signing out
 import { one } from "./page.js";
 
 async function useKey() {

@@ -84,12 +84,17 @@ class AnnotatorInfo(BaseModel):
     link_expires: float | None
     link_once: bool
     answers: int
+    at_home: bool | None = Field(
+        default=None, description="Where people live in another study: whether they can sign in there."
+    )
 
 
 class AnnotatorList(BaseModel):
-    """Everybody."""
+    """Everybody; where people live in another study, its name (`home`) and whom it could send (`offered`, for admins)."""
 
     annotators: list[AnnotatorInfo]
+    home: str = ""
+    offered: list[str] = []
 
 
 class Password(In):
