@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,17 @@ from numpy.typing import ArrayLike, NDArray
 from steelyard.arrays import Pairs
 from steelyard.errors import PairError, SteelyardError
 
-__all__ = ["SAMPLE", "Answer", "Pair", "PairSet", "check_pairs", "form_pairs", "random_pairs"]
+__all__ = [
+    "SAMPLE",
+    "Answer",
+    "Pair",
+    "PairSet",
+    "UniquePairs",
+    "check_pairs",
+    "form_pairs",
+    "random_pairs",
+    "unique_pairs",
+]
 
 SAMPLE = 2048
 """Pairs that stand for a large set, see `PairSet.sample`."""
@@ -109,6 +120,38 @@ def check_pairs(
         twin = int(rows[rows[:, 0] == rows[:, 1]][0, 0])
         raise error(f"image {twin} cannot be paired with itself")
     return rows.astype(np.int64)
+
+
+class UniquePairs(NamedTuple):
+    """Different pairs among many.
+
+    Attributes:
+        pairs: in ascending order, shape (m, 2).
+        first: where each comes first, shape (m,).
+        place: which of them each given pair is, shape (n,).
+        times: how often each was given, shape (m,).
+    """
+
+    pairs: Pairs
+    first: NDArray[np.int64]
+    place: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+
+def unique_pairs(pairs: ArrayLike) -> UniquePairs:
+    """The different pairs as they are written: (i, j) is not (j, i) here.
+
+    One number a pair is sorted, which takes a tenth of the time that rows of two take.
+
+    >>> unique_pairs([(3, 1), (0, 2), (3, 1)]).pairs.tolist()
+    [[0, 2], [3, 1]]
+    """
+    index = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    size = int(index.max(initial=0)) + 1
+    keys, first, place, count = np.unique(
+        index[:, 0] * size + index[:, 1], return_index=True, return_inverse=True, return_counts=True
+    )
+    return UniquePairs(np.stack([keys // size, keys % size], axis=1), first, place.reshape(-1), count)
 
 
 class PairSet:

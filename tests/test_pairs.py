@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import PairError, RankerError
-from steelyard.pairs import SAMPLE, Answer, PairSet, check_pairs, form_pairs, random_pairs
+from steelyard.pairs import SAMPLE, Answer, PairSet, check_pairs, form_pairs, random_pairs, unique_pairs
 
 
 def distinct(pairs: np.ndarray) -> int:
@@ -23,6 +23,19 @@ def test_answers_mirror_and_map_to_the_labels_of_p1() -> None:
     assert Answer.CANNOT_JUDGE.mirrored() is Answer.CANNOT_JUDGE
     with pytest.raises(PairError, match=r"1, 0.5 or 0 .* not 0.7"):
         Answer.from_label(0.7)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30))
+def test_different_pairs_are_those_of_numpy(pairs: list[tuple[int, int]]) -> None:
+    found = unique_pairs(pairs)
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    unique, first, place, count = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    np.testing.assert_array_equal(found.pairs, unique)
+    np.testing.assert_array_equal(found.first, first)
+    np.testing.assert_array_equal(found.place, place.reshape(-1))
+    np.testing.assert_array_equal(found.times, count)
 
 
 def test_a_set_of_pairs_knows_no_order() -> None:

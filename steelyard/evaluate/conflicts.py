@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Pairs
 from steelyard.errors import PairError
+from steelyard.pairs import unique_pairs
 
 __all__ = ["SURPRISING", "Conflicts", "rank_conflicts"]
 
@@ -93,13 +94,12 @@ def rank_conflicts(
             f"{len(index)} pairs have {len(given)} answers by {len(who)} annotators and {len(chance)} probabilities; give one of "
             "each for every answer"
         )
-    unique, place = np.unique(index, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    unique, _, place, _ = unique_pairs(index)
     kind = np.where(np.isnan(given), 3, np.rint(2 * np.nan_to_num(given))).astype(np.int64)
 
     # Sums over all pairs of answers, less those over the answers of one and the same person.
-    persons = np.unique(np.stack([place, who], axis=1), axis=0, return_inverse=True)
-    of, within = persons[0][:, 0] if len(persons[0]) else place, persons[1].reshape(-1)
+    persons = unique_pairs(np.stack([place, who], axis=1))
+    of, within = persons.pairs[:, 0], persons.place
     apart, compared = _distances(_counts(place, kind, len(unique)))
     own_apart, own_compared = _distances(_counts(within, kind, len(of)))
     apart -= np.bincount(of, own_apart, minlength=len(unique))

@@ -15,6 +15,7 @@ from steelyard.evaluate.separation import FEWEST, Separation, separation
 from steelyard.evaluate.shares import share_interval
 from steelyard.evaluate.speed import quick_and_slow, quicker_half
 from steelyard.evaluate.triads import ENOUGH, Triads, circular_triads
+from steelyard.pairs import unique_pairs
 from steelyard.progress import counted
 
 __all__ = ["Figure", "figures_of"]
@@ -160,10 +161,10 @@ def _triangles(answered: Answered) -> list[Figure]:
     ]
     together = _added(own)
     used = answered.judged
-    unique, place = np.unique(np.sort(answered.pairs[used], axis=1), axis=0, return_inverse=True)
+    unique, _, place, count = unique_pairs(np.sort(answered.pairs[used], axis=1))
     turned = answered.pairs[used][:, 0] > answered.pairs[used][:, 1]
     said = np.where(turned, 1 - answered.labels[used], answered.labels[used])
-    mean = np.bincount(place.reshape(-1), said) / np.maximum(np.bincount(place.reshape(-1)), 1)
+    mean = np.bincount(place, said, minlength=len(unique)) / count
     majority = circular_triads(unique, mean)
     return [
         _triangle("triads", "Circular triads, each person’s own", together),

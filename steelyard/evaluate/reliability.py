@@ -18,6 +18,7 @@ from steelyard.evaluate.misfit import Misfit, misfit
 from steelyard.evaluate.shares import share_interval
 from steelyard.evaluate.speed import QuickAndSlow, quick_and_slow, quicker_half
 from steelyard.evaluate.triads import Triads, circular_triads
+from steelyard.pairs import unique_pairs
 
 __all__ = ["Answered", "Person", "counts_by_pair", "in_line", "people_of", "repeats_of"]
 
@@ -242,9 +243,7 @@ def _with_others(answered: Answered) -> list[tuple[int, float]]:
 
 def _place(answered: Answered) -> Ints:
     """Which of the different pairs each answer is about."""
-    if not len(answered.pairs):
-        return np.zeros(0, dtype=np.int64)
-    return np.unique(np.sort(answered.pairs, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return unique_pairs(np.sort(answered.pairs, axis=1)).place
 
 
 def _plain(value: float) -> float | None:

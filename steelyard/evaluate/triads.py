@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steelyard.pairs import unique_pairs
+
 __all__ = ["ENOUGH", "Triads", "Verdict", "circular_triads"]
 
 ENOUGH = 11
@@ -63,7 +65,7 @@ def circular_triads(pairs: ArrayLike, answers: ArrayLike) -> Triads:
     from scipy.stats import binom
 
     index, given = np.asarray(pairs, dtype=np.int64).reshape(-1, 2), np.asarray(answers, dtype=np.float64)
-    _, first = np.unique(np.sort(index, axis=1), axis=0, return_index=True)
+    first = unique_pairs(np.sort(index, axis=1)).first
     first = first[~np.isnan(given[first]) & (given[first] != 0.5)]
     index, given = index[first], given[first]
     if not len(index):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from steelyard.exchange.cells import utc
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
     from steelyard.study import Study
 
-__all__ = ["COLUMNS", "FORMATS", "answers_table", "lessons_table"]
+__all__ = ["COLUMNS", "FORMATS", "answers_in_blocks", "answers_table", "lessons_table"]
 
 COLUMNS = (
     "id", "left", "right", "left_path", "right_path", "answer", "annotator", "shown_at", "answered_at",
@@ -28,21 +31,50 @@ def answers_table(study: Study) -> pd.DataFrame:
     """
     import pandas as pd
 
-    paths = dict(zip(map(str, study.catalog.ids), map(str, study.catalog.paths), strict=True))
-    pairs = {pair.id: pair for pair in study.store.pairs.all()}
-    rows = [
-        (
-            c.id, c.left, c.right, paths.get(c.left, ""), paths.get(c.right, ""), c.answer.value, c.annotator, c.shown_at,
-            c.answered_at, utc(c.answered_at), pairs[c.pair].round, pairs[c.pair].strategy, pairs[c.pair].reserved, c.note, c.received_at,
-            c.source, c.seq, c.hash, c.question, c.role,
-        )
-        for c in study.store.answers.log()
-        if c.effective and c.answer is not None and pairs[c.pair].expected is None
-    ]  # fmt: skip
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    # Said here, or a study in which no time was ever noted would have a column of another kind.
-    times = dict.fromkeys(("shown_at", "answered_at", "received_at"), "float64")
-    return table.astype({**times, "round": "int64", "reserved": "bool", "seq": "int64"})
+    return pd.concat(answers_in_blocks(study), ignore_index=True)
+
+
+def answers_in_blocks(study: Study) -> Iterator[pd.DataFrame]:
+    """The rows of `answers_table` in pieces that fit into memory, at least one, however many answers there are."""
+    study.follow()
+    empty = True
+    for told in study.store.answers.told():
+        yield _block(study, told)
+        empty = False
+    if empty:
+        yield _block(study, {})
+
+
+def _block(study: Study, told: dict[str, tuple[Any, ...]]) -> pd.DataFrame:
+    import pandas as pd
+
+    made = {
+        "left_path": _paths(study, told.get("left_row", ())),
+        "right_path": _paths(study, told.get("right_row", ())),
+        "answered_at_utc": [utc(at) for at in told.get("answered_at", ())],
+    }
+    # Kinds are said here, or a study in which no time was ever noted would have a column of another kind.
+    return pd.DataFrame(
+        {
+            name: pd.Series(made.get(name, told.get(name, ())), dtype=_KINDS.get(name, object))
+            for name in COLUMNS
+        }
+    )
+
+
+_KINDS: dict[str, str] = {
+    "shown_at": "float64", "answered_at": "float64", "received_at": "float64", "round": "int64", "reserved": "bool",
+    "seq": "int64",
+}  # fmt: skip
+
+
+def _paths(study: Study, rows: tuple[int, ...]) -> list[str]:
+    """Paths by row of the catalog, "" of images that this process has not heard of."""
+    paths, wanted = study.catalog.paths, np.array(rows, dtype=np.int64)
+    known = wanted < len(paths)
+    found = np.full(len(wanted), "", dtype=object)
+    found[known] = paths[wanted[known]]
+    return found.tolist()
 
 
 def lessons_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from steelyard.experiment.data import ExperimentData
 from steelyard.loop.chance import Chance, Purpose
 from steelyard.loop.policy import Policy
 from steelyard.loop.trial import Trial
-from steelyard.pairs import PairSet, form_pairs
+from steelyard.pairs import PairSet, form_pairs, unique_pairs
 from steelyard.progress import Progress
 from steelyard.ranker.learner import Learner
 from steelyard.ranker.penultimate import distance_rows, learns_features, own_rows, starts_pretrained
@@ -267,8 +267,8 @@ def check_leaks(pairs: Pairs, split: Split) -> None:
 def distinct_pairs(test: TestPairs) -> tuple[Pairs, NDArray[np.str_], NDArray[np.int64]]:
     """Test pairs, each once per kind, with how often it was drawn: pairs (n, 2), kind (n,), weight (n,)."""
     pairs, kinds, weights = [], [], []
-    overall, counts = np.unique(np.sort(test.overall, axis=1), axis=0, return_counts=True)
-    pairs.append(overall.reshape(-1, 2))
+    overall, _, _, counts = unique_pairs(np.sort(test.overall, axis=1))
+    pairs.append(overall)
     kinds.append(np.full(len(overall), "overall"))
     weights.append(counts)
     for name, some in zip(neighbor_names(len(test.neighboring) + 1), test.neighboring, strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Pairs
 from steelyard.errors import PairError
-from steelyard.pairs import check_pairs
+from steelyard.pairs import check_pairs, unique_pairs
 from steelyard.ranker.judges import Said
 from steelyard.ranker.posterior import Posterior
 
@@ -59,8 +59,7 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: S
         raise PairError(f"{len(index)} pairs have {len(given)} answers; give one for each")
     turned = index[:, 0] > index[:, 1]
     index, given = np.sort(index, axis=1), np.where(turned, 1.0 - given, given)
-    unique, place = np.unique(index, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    unique, _, place, count = unique_pairs(index)
     mean, variance = posterior.difference(unique)
     at = mean[place]
     shown = None if said is None else replace(said, left_first=said.left_first ^ turned)
@@ -73,7 +72,7 @@ def left_out(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: S
         unique,
         np.asarray(mean - pull * variance / left, dtype=np.float64),
         np.asarray(variance / left, dtype=np.float64),
-        np.bincount(place, minlength=len(unique)),
+        count,
         place,
     )
 
@@ -114,9 +113,9 @@ def forget(posterior: Posterior, pairs: ArrayLike, answers: ArrayLike, said: Sai
     bends = posterior.slopes(fitted, given, shown)[1]
     weights, covariance = posterior.weights_D.copy(), posterior.covariance_D_D.copy()
     offset, effects = posterior.offset_N, posterior.effects
-    unique, place = np.unique(index, axis=0, return_inverse=True)
+    unique, _, place, _ = unique_pairs(index)
     for k in range(len(unique)):
-        its = np.flatnonzero(place.reshape(-1) == k)
+        its = np.flatnonzero(place == k)
         i, j = unique[k]
         z = np.asarray(posterior.features_N_D[i], dtype=np.float64) - posterior.features_N_D[j]
         gain = covariance @ z

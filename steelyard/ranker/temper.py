@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Pairs
+from steelyard.pairs import unique_pairs
 from steelyard.ranker.likelihood import outcomes
 
 __all__ = ["Sharing", "Temper", "design_effect", "fit_temper", "tau_prior", "without_images"]
@@ -152,7 +153,7 @@ def design_effect(
     some, size = sharing.pairs[sharing.chosen], int(sharing.pairs.max()) + 1
     counts = np.bincount(some.ravel(), minlength=size)
     # Two answers about one pair share both images: they count in both, and are twice as alike.
-    asked = np.unique(np.sort(some, axis=1), axis=0, return_counts=True)[1]
+    asked = unique_pairs(np.sort(some, axis=1)).times
     alike = float(np.sum(counts * (counts - 1)) + 2 * np.sum(asked * (asked - 1)))
     if alike == 0 or not r.any():
         return 1.0

@@ -20,6 +20,7 @@ from steelyard.report.palette import INK, MUTED, grade_colors
 from steelyard.report.questions import asked_words, questions_table
 from steelyard.report.scales import scales_section
 from steelyard.report.study_tables import ends_table, people_table, unlike_table
+from steelyard.store.told import WHEN
 from steelyard.study.domain import sentence
 from steelyard.study.scores import without_score
 from steelyard.study.wording import questions_asked, read_wordings
@@ -78,10 +79,7 @@ def write_study_report(
         if progress is not None:
             progress(1, 1, "figures")
         seconds = measured_seconds(answers.answered_at - answers.shown_at)
-        ours = set(answers.seq.tolist())
-        asked = questions_asked(
-            read_wordings(study.store), (c for c in study.store.answers.log() if c.seq in ours)
-        )
+        asked = questions_asked(read_wordings(study.store), study.store.answers.told(*WHEN), answers.seq)
         people, questions = people_table(status, agreement), questions_table(asked)
         ends, strange = ends_table(scores, words), unlike_table(scores)
         further = scales_section(study, scores, formats)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from steelyard.store import fields
 from steelyard.store.annotators import ensure_annotators
-from steelyard.store.columns import LAST, answer_arrays, lesson_arrays
+from steelyard.store.columns import LAST, answer_arrays, last_decision, lesson_arrays
 from steelyard.store.counting import (
     Count,
     answered_further,
@@ -30,6 +30,7 @@ from steelyard.store.pairs import settle
 from steelyard.store.records import AnnotatorCount, AnswerArrays, Comparison, NewComparison, Recorded
 from steelyard.store.rows import DESCRIBED, checked, described, row_values, said_values
 from steelyard.store.schema import ANSWER, WITHDRAWN, comparisons, images, pair_leases, pairs
+from steelyard.store.told import told_blocks
 
 __all__ = ["Answers"]
 
@@ -274,8 +275,22 @@ class Answers:
             question: its key; empty is the main one.
         """
         if not after and upto is None:
-            return self._taught.all(fields.question(question))
+            said = self._said.all(fields.question(question))
+            with self._db.reading() as connection:
+                decided = last_decision(connection, said.last_seq)
+            # Where nobody has decided anything, what is learnt is what was said: it is read and kept once.
+            return self._taught.all(fields.question(question)) if decided else said
         return lesson_arrays(self._db, after, upto, fields.question(question))
+
+    def told(self, *names: str) -> Iterator[dict[str, tuple[Any, ...]]]:
+        """Answers and decisions that count, to every question, in the order of the log: columns by name, a block at a time.
+
+        Answers to pairs whose answer is known are left out. An image comes with its id and its row of the catalog.
+
+        Args:
+            names: of the columns; none at all are all of them.
+        """
+        return told_blocks(self._db, names)
 
     def last_seq(self) -> int:
         """The number of the newest row of the log, 0 where it is empty."""

@@ -15,7 +15,7 @@ from steelyard.store.log import COMPARISONS, DECISIONS
 from steelyard.store.records import AnswerArrays
 from steelyard.store.schema import ANSWER, DECISION, WITHDRAWN, comparisons, pairs
 
-__all__ = ["LAST", "answer_arrays", "coded", "lesson_arrays"]
+__all__ = ["BLOCK", "LAST", "answer_arrays", "coded", "last_decision", "lesson_arrays"]
 
 
 def answer_arrays(database: Database, after: int, upto: int | None, question: str = "") -> AnswerArrays:
@@ -31,12 +31,17 @@ def lesson_arrays(database: Database, after: int, upto: int | None, question: st
     """See `Answers.lessons`."""
     with database.reading() as connection:
         last, span = _span(connection, after, upto, question)
-        decision = int(connection.execute(_LAST_DECISION, {"upto": last}).scalar_one() or 0)
+        decision = last_decision(connection, last)
         columns = _read(database, connection, _LESSONS if decision else _ANSWERS, span)
         superseded = set(connection.execute(_SUPERSEDED, span).scalars())
         if decision > after:
             superseded.update(connection.execute(_OVERRULED, span).scalars())
     return _arrays(columns, last, sorted(superseded), decision)
+
+
+def last_decision(connection: Connection, upto: int) -> int:
+    """The number of the newest row of the log, up to one, that makes a decision or takes one back; 0 if there is none."""
+    return int(connection.execute(_LAST_DECISION, {"upto": upto}).scalar_one() or 0)
 
 
 def _span(connection: Connection, after: int, upto: int | None, question: str) -> tuple[int, dict[str, Any]]:

@@ -201,8 +201,10 @@ _COUNT_OF_ONE = sa.select(
 )
 
 # Rows that speak and were replaced; found by what replaces them, of which there are few. A row of another role replaces none.
+# The name is spelled so that SQLite does not go through everybody's rows to group them.
+_whose = comparisons.c.annotator + ""
 _UNDONE = (
-    sa.select(comparisons.c.annotator, sa.func.count())
+    sa.select(_whose, sa.func.count())
     .join(_row, _row.c.supersedes == comparisons.c.id)
     .where(
         _row.c.supersedes > "",
@@ -210,7 +212,7 @@ _UNDONE = (
         comparisons.c.role == ANSWER,
         comparisons.c.question == "",
     )
-    .group_by(comparisons.c.annotator)
+    .group_by(_whose)
 )
 _KNOWN_GOLD = _KNOWN.where(pairs.c.strategy != "gold")
 _GOLD = sa.select(comparisons.c.annotator, comparisons.c.answer, comparisons.c.answered_at).where(

@@ -19,6 +19,7 @@ from steelyard.ranker.left_out import predicted
 from steelyard.ranker.posterior import Posterior
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import AnswerArrays
+from steelyard.store.told import WHEN
 from steelyard.study.domain import read_check
 from steelyard.study.grading import group_numbers, honest_scale
 from steelyard.study.judging import said_by
@@ -119,11 +120,8 @@ def _answers(study: Study, answers: AnswerArrays, metrics: Mapping[str, Any]) ->
         f"{learnt:,} of them. {equal:,} said that two images are equal, {unable:,} that they could not judge. "
         f"{random:,} were about pairs drawn at random."
     )
-    seen = set(answers.seq.tolist())
     asked: dict[str, int] = {}
-    for one in questions_asked(
-        read_wordings(study.store), (row for row in study.store.answers.log() if row.seq in seen)
-    ):
+    for one in questions_asked(read_wordings(study.store), study.store.answers.told(*WHEN), answers.seq):
         asked[one.question] = asked.get(one.question, 0) + one.answers
     if len(asked) > 1:
         words += f" The question was worded in {len(asked)} ways; all answers count alike."

@@ -13,7 +13,7 @@ from steelyard.errors import StudyError
 from steelyard.evaluate.conflicts import rank_conflicts
 from steelyard.loop.chance import Purpose
 from steelyard.loop.learn import teaching
-from steelyard.pairs import Answer
+from steelyard.pairs import Answer, unique_pairs
 from steelyard.ranker.left_out import left_out
 from steelyard.ranker.temper import Temper
 from steelyard.store.records import AnswerArrays, Comparison
@@ -118,8 +118,7 @@ def find_conflicts(study: Study) -> list[Conflict]:
     study.follow()
     answers = answers_about(study.store.answers.arrays(), study.store.images.excluded_rows())
     decisions = {one.pair: one for one in study.store.decisions.all()}
-    unique, place = np.unique(answers.pairs, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    unique, _, place, count = unique_pairs(answers.pairs)
     outcomes = predicted_outcomes(study, unique)
     reading = study.config.ask.reading
     # Where two readers agree, a two-plus-one reading is closed, whatever a model thinks.
@@ -128,7 +127,7 @@ def find_conflicts(study: Study) -> list[Conflict]:
         chance = _of_answers(outcomes[place], answers.labels)
     found = rank_conflicts(answers.pairs, answers.labels, answers.annotator, chance)
     order = np.argsort(place, kind="stable")
-    ends = np.cumsum(np.bincount(place, minlength=len(unique)))
+    ends = np.cumsum(count)
 
     def conflict(k: int, people: float, model: float) -> Conflict:
         rows = order[ends[k - 1] if k else 0 : ends[k]].tolist()

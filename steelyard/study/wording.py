@@ -8,10 +8,9 @@ whoever shows a wording notes it in the audit log if it is another than before â
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from steelyard.config import StudyConfig
 from steelyard.config.grades import GradeList
 from steelyard.errors import ConfigError, StudyError
 from steelyard.images.catalog import Catalog
-from steelyard.store.records import Comparison
 from steelyard.store.store import Store
 
 if TYPE_CHECKING:
@@ -151,24 +149,53 @@ def read_wordings(store: Store) -> list[Wording]:
     ]  # fmt: skip
 
 
-def questions_asked(wordings: Sequence[Wording], answers: Iterable[Comparison]) -> list[Asked]:
+def questions_asked(
+    wordings: Sequence[Wording],
+    told: Iterable[Mapping[str, Sequence[Any]]],
+    only: NDArray[np.int64] | None = None,
+) -> list[Asked]:
     """Which question each answer that counts was given to, a row a question, in the order of the first answers.
 
     A pair that was up when the wording changed was asked with the old one: the earliest of its times decides.
+
+    Args:
+        wordings: as `read_wordings` gives them.
+        told: blocks of the log, as `Answers.told` gives them.
+        only: numbers of the answers that are meant; None takes all.
     """
-    starts = [wording.at for wording in wordings]
-    found: dict[tuple[str, bool, str], list[float]] = {}
-    for one in answers:
-        if not one.effective:
-            continue
-        at = min(one.received_at, one.answered_at, *([] if one.shown_at is None else [one.shown_at]))
-        imported = one.source.startswith("import")
+    starts = np.array([wording.at for wording in wordings])
+    found: dict[tuple[str, bool, str], tuple[int, float, float]] = {}
+    for block in told:
+        answered, received, shown = (
+            np.array(block[name], dtype=np.float64) for name in ("answered_at", "received_at", "shown_at")
+        )
+        at = np.fmin(np.fmin(received, answered), shown)  # where nobody noted when it was shown, that is NaN
         # A browser's clock may be behind; what arrived after the first wording was noted was asked with a noted one.
-        place = max(bisect_right(starts, at), min(1, bisect_right(starts, one.received_at))) - 1
-        question = wordings[place].asked(one.question) if place >= 0 and not imported else ""
-        found.setdefault((question, imported, one.question), []).append(one.answered_at)
-    rows = [Asked(*key, len(times), min(times), max(times)) for key, times in found.items()]
+        noted = np.minimum(np.searchsorted(starts, received, side="right"), 1)
+        place = np.maximum(np.searchsorted(starts, at, side="right"), noted) - 1
+        imported = np.array([source.startswith("import") for source in block["source"]], dtype=bool)
+        meant = np.ones(len(at), dtype=bool) if only is None else np.isin(block["seq"], only)
+        questions = np.array(block["question"], dtype=object)
+        for key, its in _alike(place[meant], imported[meant], questions[meant], answered[meant]):
+            where, was_imported, question = key
+            worded = wordings[where].asked(question) if where >= 0 and not was_imported else ""
+            count, first, last = found.get((worded, was_imported, question), (0, np.inf, -np.inf))
+            found[worded, was_imported, question] = (
+                count + len(its), min(first, float(its.min())), max(last, float(its.max())),
+            )  # fmt: skip
+    rows = [Asked(*key, *its) for key, its in found.items()]
     return sorted(rows, key=lambda row: (row.first, row.question))
+
+
+def _alike(
+    place: NDArray[np.int64],
+    imported: NDArray[np.bool_],
+    question: NDArray[np.object_],
+    times: NDArray[np.float64],
+) -> Iterator[tuple[tuple[int, bool, str], NDArray[np.float64]]]:
+    """Times by wording, origin and question."""
+    for key in sorted(set(zip(place.tolist(), imported.tolist(), question.tolist(), strict=True))):
+        yield key, times[(place == key[0]) & (imported == key[1]) & (question == key[2])]
 
 
 def catalog_codes(catalog: Catalog, grades: GradeList) -> NDArray[np.int64] | None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.arrays import Floats, Pairs, Rows
-from steelyard.pairs import PairSet, random_pairs
+from steelyard.pairs import PairSet, random_pairs, unique_pairs
 from steelyard.ranker.judges import Said
 from steelyard.ranker.left_out import left_out
 from steelyard.ranker.posterior import Posterior
@@ -82,7 +82,7 @@ def predict(
         found = left_out(posterior, index, given, said)
         learnt, margin = found.pairs, _margin(found.mean, found.variance)
     else:
-        learnt = np.unique(np.sort(index, axis=1), axis=0)
+        learnt = unique_pairs(np.sort(index, axis=1)).pairs
         margin = np.full(len(learnt), np.nan)
     drawn = random_pairs(POOL_PAIRS, len(posterior), taken=PairSet(len(posterior)), rng=rng, rows=pool)
     return Predictions(learnt, margin, drawn, _margin(*posterior.difference(drawn)))
@@ -104,16 +104,14 @@ def judge(
         random: whether each answer is about a pair that was drawn at random.
     """
     clear = ~np.isnan(answers)
-    unique, place = np.unique(pairs[clear], axis=0, return_inverse=True)
-    place, given = place.reshape(-1), answers[clear]
+    unique, _, place, count = unique_pairs(pairs[clear])
+    given = answers[clear]
     margin = _known_margins(predictions, unique, len(posterior))
     unseen = np.isinf(margin)
     margin[unseen] = _margin(*posterior.difference(unique[unseen]))
-    count = np.bincount(place, minlength=len(unique))
     agree = np.where(margin[place] == 0, 0.5, (margin[place] > 0) == (given == 1)) * (given != 0.5)
     told = ~np.isnan(margin)
-    drawn = np.zeros(len(unique), dtype=bool)
-    np.logical_or.at(drawn, place, random[clear])
+    drawn = np.bincount(place, random[clear], minlength=len(unique)) > 0
     return Judged(
         np.abs(margin)[told],
         (np.bincount(place, given != 0.5, minlength=len(unique)) / count)[told],

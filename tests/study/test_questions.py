@@ -94,7 +94,7 @@ def test_each_answer_is_counted_under_the_words_it_was_asked_with(make_study: Ca
     tell_all(study, 2, ("", "bleeding"))
     study.config = study.config.with_changes(questions=[{**BLEEDING, "question": "Which is redder?"}])
     tell_all(study, 1, ("", "bleeding"))
-    asked = questions_asked(read_wordings(study.store), study.store.answers.log())
+    asked = questions_asked(read_wordings(study.store), study.store.answers.told())
     assert {(one.key, one.question): one.answers for one in asked} == {
         ("", "Which is more severe?"): 3, ("bleeding", "Which has more bleeding?"): 2, ("bleeding", "Which is redder?"): 1,
     }  # fmt: skip

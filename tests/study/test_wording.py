@@ -12,6 +12,7 @@ import steelyard as sy
 from steelyard.config import StudyConfig
 from steelyard.config.grades import GradeList
 from steelyard.errors import ConfigError, StudyError
+from steelyard.store.told import WHEN
 from steelyard.study import Study
 from steelyard.study.following import ConfigFollower
 from steelyard.study.wording import catalog_codes, questions_asked, read_wordings, regraded
@@ -152,7 +153,7 @@ def test_each_answer_belongs_to_the_question_of_its_day(make_study: Callable[...
         opened.tell(
             up, "left", annotator="kt", shown_at=changed - 5, answered_at=changed + 5
         )  # it was on the screen before
-        asked = questions_asked(noted, opened.store.answers.log())
+        asked = questions_asked(noted, opened.store.answers.told())
     assert [(one.question, one.answers) for one in asked] == [
         ("Which is more severe?", 4),
         ("Which has more bleeding?", 2),
@@ -164,10 +165,11 @@ def test_answers_from_elsewhere_and_from_before_are_not_guessed_at(make_study: C
     study = make_study(ask={"start": "random", "random_share": 0.0})
     answer(study, 2)
     study.tell(study.ask(1)[0], "right", source="import")
-    rows = study.store.answers.log()
-    asked = questions_asked(read_wordings(study.store), rows)
+    asked = questions_asked(read_wordings(study.store), study.store.answers.told(*WHEN))
     assert [(one.question, one.imported, one.answers) for one in asked] == [
         ("Which is more severe?", False, 2),
         ("", True, 1),
     ]
-    assert [(one.question, one.answers) for one in questions_asked([], rows[:2])] == [("", 2)]
+    first_two = study.store.answers.arrays().seq[:2]
+    unknown = questions_asked([], study.store.answers.told(*WHEN), first_two)
+    assert [(one.question, one.answers) for one in unknown] == [("", 2)]

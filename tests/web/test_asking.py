@@ -44,7 +44,7 @@ def test_a_lead_adds_words_and_removes(team: Team, study: Study) -> None:
     assert study.config.questions[0].weight == 0.5
     assert [
         (a.question, a.answers)
-        for a in questions_asked(read_wordings(study.store), study.store.answers.log())
+        for a in questions_asked(read_wordings(study.store), study.store.answers.told())
         if a.key
     ] == [("Which has more bleeding?", 1)]
     refused = lea.delete(f"{QUESTIONS}/bleeding")

@@ -98,7 +98,9 @@ def test_a_scale_that_is_not_there_yet_says_why(
     assert summary("vessels")["count"] == summary("composite")["count"] == N
 
 
-def test_the_composite_and_the_table(scaled: Study, rows: np.ndarray, serve: Serve, enter: Enter) -> None:
+def test_the_composite_and_the_table(
+    scaled: Study, rows: np.ndarray, serve: Serve, enter: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(scaled, 12, rows, ("", "bleeding", "vessels"))
     scaled.fit()
     client = enter(serve(scaled))
@@ -113,11 +115,15 @@ def test_the_composite_and_the_table(scaled: Study, rows: np.ndarray, serve: Ser
     assert np.allclose(table["uncertainty"], own["uncertainty_composite"][table.index])
     main = pd.read_csv(io.BytesIO(client.get("/api/v1/ranking/table").content))
     assert main["image"].tolist() == scaled.score()["image"].tolist()
+    monkeypatch.setattr("steelyard.web.api.ranking.TABLE_ROWS", 7)
+    pieces = pd.read_csv(io.BytesIO(client.get("/api/v1/ranking/table").content))
+    pd.testing.assert_frame_equal(pieces, main)
     some = client.get("/api/v1/ranking/table", params={"text": "00007"}).text.splitlines()
     assert len(some) == 2
-    assert [entry.detail for entry in scaled.store.audit.latest(3) if entry.action == "exported"][-1] == {
+    assert [entry.detail for entry in scaled.store.audit.latest(4) if entry.action == "exported"][-1] == {
         "format": "csv", "ranking": "composite",
     }  # fmt: skip
+    assert len(client.get("/api/v1/ranking/table", params={"text": "nowhere"}).text.splitlines()) == 1
     # Weights are read afresh: they are no part of a model.
     scaled.config = scaled.config.with_changes(
         questions=[{**BLEEDING, "weight": 0.0}, {**VESSELS, "weight": 0.0}]

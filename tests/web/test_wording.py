@@ -238,7 +238,6 @@ def test_an_open_page_takes_up_another_wording(make_study: MakeStudy, serve: Ser
     user.press("ArrowRight")
     user.saved()
     page.wait_for_selector(".frame-note", state="detached")
-    rows = study.store.answers.log()
-    assert len(rows) == 3, "the reload lost nothing"
-    asked = questions_asked(read_wordings(study.store), rows)
+    assert len(study.store.answers.log()) == 3, "the reload lost nothing"
+    asked = questions_asked(read_wordings(study.store), study.store.answers.told())
     assert [(one.question, one.answers) for one in asked] == [("Which is more severe?", 2), (BLEEDING, 1)]

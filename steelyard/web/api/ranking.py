@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 from anyio import to_thread
 from fastapi import APIRouter, Depends, File, Query, Response, UploadFile
+from fastapi.responses import StreamingResponse
 
 from steelyard.config.questions import COMPOSITE, MAIN
 from steelyard.errors import ImageError
@@ -28,6 +30,8 @@ PLACE_MEGAPIXELS = 40
 """Largest picture to be placed, whatever the study allows for its own: a file of 400 KB may unpack to a gigabyte."""
 PLACE_WAITING = 4
 """Pictures that wait for their turn; one is unpacked at a time."""
+TABLE_ROWS = 20_000
+"""Rows of the table that are written at once."""
 Grade = Annotated[int | None, Query(ge=0, le=99, description="Only images of this grade.")]
 Group = Annotated[str, Query(max_length=100, description="Only images of this group.")]
 Text = Annotated[str, Query(max_length=100, description="Text in path, group or id.")]
@@ -107,12 +111,7 @@ def ranking_scores(who: Lead, part: Part) -> Response:
 )  # fmt: skip
 def ranking_table(web: WebOf, who: Lead, part: Part) -> Response:
     """The ranking on one scale as CSV, the highest score first; `image` is the id in exports and on the command line."""
-    import pandas as pd
-
-    from steelyard.exchange.exporting import csv_text
-
-    ranking = part.ranking
-    if ranking is None:
+    if part.ranking is None:
         main = web.rankings.newest()
         why = (
             why_no_scale(web.study, main.model, part.scale)
@@ -120,31 +119,45 @@ def ranking_table(web: WebOf, who: Lead, part: Part) -> Response:
             else "There is no model yet; compare some pairs first."
         )
         raise Problem(409, why)
-    rows, catalog = part.rows[::-1], web.study.catalog
-    score, std, grades = ranking.score[rows], ranking.std[rows], web.rankings.grades()
-    known = [ranking.domain.at(row) for row in rows.tolist()]
-    table = pd.DataFrame(
-        {
-            "image": [str(catalog.ids[row]) for row in rows],
-            "path": [str(catalog.paths[row]) for row in rows],
-            "scale": part.scale or MAIN,
-            "score": score,
-            "uncertainty": std,
-            "low": score - Z95 * std,
-            "high": score + Z95 * std,
-            "rank": ranking.rank[rows],
-            "grade": [grade_name(web.study.grade_names, int(grades[row])) for row in rows],
-            "comparisons": web.rankings.comparisons(part.scale)[rows],
-            "unlike": [unlike for unlike, _ in known],
-            "off_domain": [off for _, off in known],
-        }
-    )
     web.store.audit.add(who.name, "exported", {"format": "csv", "ranking": part.scale or MAIN})
     headers = {
         "Content-Disposition": f'attachment; filename="ranking-{part.scale or MAIN}.csv"',
         "Cache-Control": "no-store",
     }
-    return Response(csv_text(table), media_type="text/csv; charset=utf-8", headers=headers)
+    return StreamingResponse(
+        _table(web, part, part.ranking), media_type="text/csv; charset=utf-8", headers=headers
+    )
+
+
+def _table(web: Web, part: Wanted, ranking: Ranking) -> Iterator[str]:
+    """The table in pieces: it begins at once, and takes the memory of one of them."""
+    import pandas as pd
+
+    from steelyard.exchange.exporting import csv_text
+
+    catalog, grades, counts = web.study.catalog, web.rankings.grades(), web.rankings.comparisons(part.scale)
+    codes = range(-1, int(grades.max(initial=-1)) + 1)
+    names = np.array([grade_name(web.study.grade_names, code) for code in codes], dtype=object)
+    for start in range(0, max(len(part.rows), 1), TABLE_ROWS):
+        rows = part.rows[::-1][start : start + TABLE_ROWS]
+        score, std = ranking.score[rows], ranking.std[rows]
+        table = pd.DataFrame(
+            {
+                "image": catalog.ids[rows],
+                "path": catalog.paths[rows],
+                "scale": part.scale or MAIN,
+                "score": score,
+                "uncertainty": std,
+                "low": score - Z95 * std,
+                "high": score + Z95 * std,
+                "rank": ranking.rank[rows],
+                "grade": names[grades[rows] + 1],
+                "comparisons": counts[rows],
+                "unlike": ranking.domain.unlike_N[rows],
+                "off_domain": ranking.domain.off_N[rows],
+            }
+        )
+        yield csv_text(table, header=start == 0)
 
 
 @router.get("/ranking", tags=["ranking"], responses=responses(401, 403, 422, 503))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
 
 from steelyard.config.grades import GradeList
 from steelyard.study.wording import regraded
@@ -140,10 +141,13 @@ def export(
     from steelyard.exchange import export_file
 
     kind, suffix = _KINDS[format]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"answers{suffix}"
+    folder = tempfile.TemporaryDirectory()
+    try:
+        path = Path(folder.name) / f"answers{suffix}"
         export_file(web.study, path, form=format)
-        content = path.read_bytes()
+    except BaseException:
+        folder.cleanup()
+        raise
     web.store.audit.add(who.name, "exported", {"format": format})
     name = (
         "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in web.study.config.name)
@@ -153,7 +157,8 @@ def export(
         "Content-Disposition": f'attachment; filename="{name}-answers{suffix}"',
         "Cache-Control": "no-store",
     }
-    return Response(content, media_type=kind, headers=headers)
+    # Sent from the disk, a piece at a time; then it goes.
+    return FileResponse(path, media_type=kind, headers=headers, background=BackgroundTask(folder.cleanup))
 
 
 @router.post("/backup", status_code=201, responses=responses(401, 403, 409, 422, 503))
