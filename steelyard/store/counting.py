@@ -205,9 +205,8 @@ _COUNT_OF_ONE = sa.select(
 _whose = comparisons.c.annotator + ""
 _UNDONE = (
     sa.select(_whose, sa.func.count())
-    .join(_row, _row.c.supersedes == comparisons.c.id)
     .where(
-        _row.c.supersedes > "",
+        comparisons.c.id.in_(sa.select(_row.c.supersedes).where(_row.c.supersedes > "")),
         comparisons.c.answer != WITHDRAWN,
         comparisons.c.role == ANSWER,
         comparisons.c.question == "",
