@@ -163,8 +163,10 @@ _OVERRULED = (
         _overruled,
     )
 )
-_LAST_DECISION = sa.select(sa.func.max(comparisons.c.seq)).where(
-    comparisons.c.role == sa.literal_column(f"'{DECISION}'"), comparisons.c.seq <= _upto
+# Spelled so that SQLite takes the index of decisions, not all rows from the newest on.
+_number = comparisons.c.seq + 0
+_LAST_DECISION = sa.select(sa.func.max(_number)).where(
+    comparisons.c.role == sa.literal_column(f"'{DECISION}'"), _number <= _upto
 )
 _SUPERSEDED = (
     sa.select(comparisons.c.seq)
