@@ -53,16 +53,20 @@ def _span(connection: Connection, after: int, upto: int | None, question: str) -
 def _read(
     database: Database, connection: Connection, query: sa.Select[Any], span: dict[str, Any]
 ) -> dict[str, Any]:
-    """The columns by name, a block of the log at a time: a million rows as Python objects take a gigabyte."""
+    """The columns by name, a block at a time: a million rows as Python objects take a gigabyte."""
     blocks: list[tuple[Any, ...]] = []
     codes: dict[str, int] = {}
-    for begin in range(span["after"], span["upto"], BLOCK) or [span["after"]]:
-        ends = {"begin": begin, "end": min(begin + BLOCK, span["upto"])}
-        read = database.columns(connection, query, {**span, **ends})
+    if span["upto"] - span["after"] > BLOCK:
+        parts: Iterable[list[Any]] = database.blocks(query, span, BLOCK)
+    else:  # nearly always: the last answers, in one round trip
+        parts = [database.columns(connection, query, span)]
+    for read in parts:
         said = np.array([_LABELS[word] for word in read[4]], dtype=np.float64)
         people = np.array([codes.setdefault(name, len(codes)) for name in read[6]], dtype=np.int64)
         read[4], read[6] = said, people
         blocks.append(tuple(np.array(part, dtype=kind) for part, kind in zip(read, _KINDS, strict=True)))
+    if not blocks:  # a long log may hold nothing about this question
+        blocks.append(tuple(np.empty(0, dtype=kind) for kind in _KINDS))
     columns = dict(zip(_NAMES, (np.concatenate(parts) for parts in zip(*blocks, strict=True)), strict=True))
     places, names = coded(codes)
     return {
@@ -88,7 +92,7 @@ def _arrays(columns: dict[str, Any], last: int, superseded: Sequence[int], decis
 
 
 BLOCK = 50_000
-"""So many rows of the log are read at once."""
+"""So many rows are read at once."""
 
 _KINDS = (
     np.int64, np.int64, np.int64, np.int64, np.float64, np.int64, np.int64, np.bool_, np.int64, np.float64, np.float64,
@@ -109,9 +113,7 @@ def coded(names: Iterable[str]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tu
 
 _later = comparisons.alias("later_row")
 _question = sa.bindparam("question", type_=sa.Text)
-_after, _upto, _begin, _end = (
-    sa.bindparam(name, type_=sa.BigInteger) for name in ("after", "upto", "begin", "end")
-)
+_after, _upto = (sa.bindparam(name, type_=sa.BigInteger) for name in ("after", "upto"))
 LAST = sa.select(sa.func.coalesce(sa.func.max(comparisons.c.seq), 0))
 """The number of the newest row of the log."""
 
@@ -131,8 +133,8 @@ _COLUMNS = (
     )
     .join(pairs, pairs.c.id == comparisons.c.pair)
     .where(
-        comparisons.c.seq > _begin,
-        comparisons.c.seq <= _end,
+        comparisons.c.seq > _after,
+        comparisons.c.seq <= _upto,
         comparisons.c.question == _question,
         pairs.c.expected.is_(
             None

@@ -230,6 +230,17 @@ class Database:
         with self._transaction(writing=True) as connection:
             yield connection
 
+    def blocks(
+        self, query: sa.Select[Any], values: dict[str, Any], rows: int
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """A long result as `columns` gives it, so many rows at a time: one look at the database in the memory of a block."""
+        with self._transaction(writing=False, lasting=True) as connection:
+            if not self.sqlite:  # which plans a cursor for its first rows; all of them will be read
+                connection.execute(sa.text("SET LOCAL cursor_tuple_fraction = 1"))
+            result = connection.execute(query.execution_options(stream_results=True), values)
+            while part := result.fetchmany(rows):
+                yield list(zip(*part, strict=True))
+
     @contextmanager
     def calling(self) -> Iterator[Connection]:
         """For PostgreSQL's functions: a statement is a transaction of its own, one round trip with its commit."""
@@ -252,7 +263,7 @@ class Database:
         return getattr(self._running, "connection", None) is None
 
     @contextmanager
-    def _transaction(self, *, writing: bool) -> Iterator[Connection]:
+    def _transaction(self, *, writing: bool, lasting: bool = False) -> Iterator[Connection]:
         if (running := getattr(self._running, "connection", None)) is not None:
             with wrapped_errors(self.engine):
                 yield running
@@ -272,7 +283,7 @@ class Database:
             connection = stack.enter_context(self.engine.connect())
             if writing or self.sqlite:
                 connection.execution_options(writing=writing)
-            else:
+            elif not lasting:  # a result that is read in blocks lasts as long as its transaction
                 # Each statement sees what is committed then, in a transaction or not; without, BEGIN and COMMIT are
                 # two round trips less.
                 connection.execution_options(isolation_level="AUTOCOMMIT")

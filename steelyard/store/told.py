@@ -1,7 +1,6 @@
-"""The answers and decisions that count, in full and a block of the log at a time: for files that people take away.
+"""The answers and decisions that count, in full and a block at a time: for files that people take away.
 
-A log of any length is read in the memory of one block. It only grows, and what counted when it ended at some number never
-changes, so blocks that are read one after another agree, whatever is written meanwhile.
+A log of any length is read in the memory of one block, as it stood when the first one was read.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ def told_blocks(database: Database, names: Sequence[str] = ()) -> Iterator[dict[
     query = query.where(*_COUNTED).order_by(comparisons.c.seq)
     with database.reading() as connection:
         upto = int(connection.execute(LAST).scalar_one())
-    for begin in range(0, upto, BLOCK):
-        span = {"begin": begin, "end": min(begin + BLOCK, upto), "upto": upto}
-        with database.reading() as connection:
-            columns = database.columns(connection, query, span)
+    for columns in database.blocks(query, {"upto": upto}, BLOCK):
         yield dict(zip(wanted, columns, strict=True))
 
 
@@ -66,8 +62,7 @@ _named = _answered.join(_left, _left.c.row == comparisons.c.left_row).join(
     _right, _right.c.row == comparisons.c.right_row
 )
 _COUNTED = (
-    comparisons.c.seq > sa.bindparam("begin", type_=sa.BigInteger),
-    comparisons.c.seq <= sa.bindparam("end", type_=sa.BigInteger),
+    comparisons.c.seq <= sa.bindparam("upto", type_=sa.BigInteger),
     pairs.c.expected.is_(None),
     sa.or_(COMPARISONS.counted, DECISIONS.counted),
 )

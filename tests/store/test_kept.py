@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steelyard.pairs import Answer
+from steelyard.store import columns
 from steelyard.store.columns import answer_arrays, lesson_arrays
 from steelyard.store.records import AnswerArrays, NewKnown, NewPair, new_id
 from steelyard.store.store import Store
@@ -144,3 +145,20 @@ def test_known_answers_stay_apart(store: Store, pair_ids: list[int], say: Any) -
     [plain], [with_gold] = store.answers.by_annotator(), store.answers.by_annotator(gold=True)
     assert (plain.answers, plain.equal, with_gold.answers, with_gold.equal) == (1, 0, 2, 1)
     kept_is_read(store)
+
+
+def test_a_long_log_is_read_in_blocks_and_says_the_same(
+    store: Store, pair_ids: list[int], say: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at, pair in enumerate(pair_ids):
+        store.answers.add(say.on(store, pair, f"p{at % 3}", id=f"a{at:07d}"))
+    store.answers.undo("a0000001", "p1", id="undo0001")
+    store.decisions.add(say.on(store, pair_ids[0], "lead", Answer.RIGHT, id="d0000000"))
+    readings = [(read, question) for read in (answer_arrays, lesson_arrays) for question in ("", "pain")]
+    whole = [read(store.database, 0, None, question) for read, question in readings]
+    assert [len(found) > 2 for found in whole] == [True, False, True, False]
+    monkeypatch.setattr(columns, "BLOCK", 2)
+    for (read, question), found in zip(readings, whole, strict=True):
+        same(read(store.database, 0, None, question), found)
+    with store.database.together():  # a cursor of the transaction that is under way
+        same(answer_arrays(store.database, 0, None, ""), whole[0])
