@@ -109,7 +109,7 @@ class Site:
         cores: cores of the database; with `shared` of everything, client included.
         shared: whether web processes, database and client share these cores.
         draft: seconds that the chooser takes for so many pairs; None has pairs always up.
-        most: pairs that it chooses at once, at most; 0 is no limit, as the product has none.
+        most: pairs that it chooses at once, at most; 0 is no limit; the product has `policy.AT_ONCE`.
         steady: people answer at fixed times, as the crowd of server_load.py does: a late reply does not push the next answer back.
         seed: of chance.
     """

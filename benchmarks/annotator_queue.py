@@ -34,6 +34,8 @@ from _annotators import Found, Site, Times, thinking
 from _cost_model import CostModel, Point
 from _cost_steps import database_seconds
 
+from steelyard.loop.policy import AT_ONCE
+
 PEOPLE = (50, 200, 1_000, 2_000)
 PROCESSES = (1, 2, 4)
 BATCHES = (1, 4, 16, 64)
@@ -245,12 +247,12 @@ def chooser(images: int) -> CostModel:
 
 
 def refill(times: Times, draft: CostModel, think: float, fit: float, seconds: float) -> None:
-    """Part 4: people, chooser and trainer together; as it is, and if it chose no more than 500 pairs at once."""
+    """Part 4: people, chooser and trainer together; as it is, and if it chose all that is missing at once."""
     print(
         "people  at most  answers/s  found no pair  pairs of a draft: mean, most  seconds of the largest  answers during a fit"
     )
     for people in (50, 200, 500, 1_000, 2_000):
-        for most in (0, 500):
+        for most in (AT_ONCE, 0):
             site = Site(
                 times, people, thinking(think), processes=4, cores=4, most=most,
                 draft=lambda n: draft.at({"pairs": float(n)}),

@@ -12,10 +12,13 @@ from typing import Any, Literal
 from steelyard.acquire.needs import needs_of
 from steelyard.config import AskConfig
 
-__all__ = ["AHEAD", "FEW", "Policy", "Schedule", "Standing", "Work"]
+__all__ = ["AHEAD", "AT_ONCE", "FEW", "Policy", "Schedule", "Standing", "Work"]
 
 AHEAD = 6  # pairs a browser holds
 FEW = 12  # random pairs that keep people busy while features are computed
+AT_ONCE = 500
+"""Pairs that are chosen at once for people who wait: twice as many take four times as long, and meanwhile people use up what
+is there. About this many come quickest (docs/scaling.md)."""
 _LOW = 24  # the trainer chooses again when fewer pairs are up
 _QUICK = 8  # pairs; fewer are found as well by a smaller search, in a fraction of the time
 
@@ -141,13 +144,16 @@ class Policy:
     def how_many(self, missing: int, *, asked: int, model: bool) -> int:
         """Pairs to choose when `missing` are wanted: the whole start or the rest of the round, or just these.
 
+        Where every answer moves the next question, nobody waits for a start of thousands: it is chosen in parts, and what
+        comes after the first model is chosen by that.
+
         Args:
             missing: wanted at least.
             asked: pairs put up so far.
             model: whether there is one.
         """
         if not model:
-            return max(missing, self.schedule.total(0) - asked)
+            return max(missing, self._in_parts(self.schedule.total(0) - asked))
         return max(missing, self.schedule.rest_of_round(asked)) if self.ask.mode == "rounds" else missing
 
     def in_one_go(self, *, asked: int, model: bool) -> int:
@@ -158,14 +164,18 @@ class Policy:
 
     def by_trainer(self, *, asked: int, model: bool) -> int:
         """Pairs that the trainer chooses on features, enough for everybody who waits for them."""
-        return min(max(FEW, self.in_one_go(asked=asked, model=model)), self.budget)
+        return min(max(FEW, self._in_parts(self.in_one_go(asked=asked, model=model))), self.budget)
+
+    def _in_parts(self, n: int) -> int:
+        """The next part of so many pairs; rounds are chosen whole, as the paper does."""
+        return n if self.ask.mode == "rounds" else min(n, AT_ONCE)
 
     def left(self, *, answered: int, up: int) -> int:
         """Pairs that the budget still allows."""
         return max(0, self.budget - answered - up * self.ask.raters)
 
     def page_wants(self, *, people: int, up: int, answered: int, beyond: int = 0) -> int:
-        """Pairs that are missing on the page.
+        """Pairs that are missing on the page, or the next part of them.
 
         Args:
             people: who are at work.
@@ -178,7 +188,7 @@ class Policy:
         if up > target - max(AHEAD, people):
             return 0
         allowed = max(self.left(answered=answered, up=up), 2 * AHEAD * beyond - up)
-        return min(target - up, allowed)
+        return min(target - up, allowed, AT_ONCE)
 
     # ------------------------------------------------------------------ by which strategy
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.config import AskConfig
-from steelyard.loop.policy import AHEAD, FEW, Policy, Schedule, Standing
+from steelyard.loop.policy import AHEAD, AT_ONCE, FEW, Policy, Schedule, Standing
 
 
 def policy(images: int = 200, **ask: Any) -> Policy:
@@ -79,6 +79,19 @@ def test_a_page_holds_pairs_for_everybody_within_the_budget() -> None:
     assert study.page_wants(people=4, up=5, answered=90) == 5
     assert study.page_wants(people=4, up=0, answered=100) == 0
     assert policy(budget=0.5, raters=2).left(answered=150, up=20) == 10
+
+
+def test_a_crowd_or_a_large_study_is_served_in_parts() -> None:
+    crowd = policy(images=100_000)
+    assert crowd.page_wants(people=1_000, up=0, answered=0) == AT_ONCE
+    assert crowd.page_wants(people=1_000, up=12_012 - 1_010, answered=0) == AT_ONCE
+    many, rounds = (
+        policy(images=1_000_000, mode=mode, start_share=0.05) for mode in ("continuous", "rounds")
+    )
+    assert many.how_many(6, asked=0, model=False) == AT_ONCE
+    assert many.how_many(600, asked=0, model=False) == 600, "what somebody asks for"
+    assert many.by_trainer(asked=0, model=False) == AT_ONCE
+    assert rounds.how_many(6, asked=0, model=False) == rounds.by_trainer(asked=0, model=False) == 50_000
 
 
 def test_who_goes_on_beyond_the_plan_gets_a_few_pairs_at_a_time() -> None:
