@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import tempfile
 import warnings
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.chaos.postgres import Postgres
 
 # A first import or a busy machine is no failure: nothing here is a test of speed.
 settings.register_profile("steelyard", deadline=None)
@@ -85,6 +88,17 @@ def run_sql(server: Any, *statements: str, database: str = "postgres") -> None:
     with psycopg.connect(server.get_uri(database=database), autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A PostgreSQL that may be stopped."""
+    place = Path(tempfile.mkdtemp(prefix="steelyard-outage-"))
+    place.chmod(0o755)  # not below pytest's own folder, as above
+    server = Postgres(place / "data", {})
+    yield server
+    server.stop(signal.SIGQUIT)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 _numbers = itertools.count()

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from steelyard.errors import SteelyardError
 from steelyard.loop.policy import Standing, Work
+from steelyard.store.errors import UnavailableError
 from steelyard.store.store import Store
 from steelyard.study import Study
 from steelyard.study.describing import Describer, outgrown
@@ -121,8 +122,9 @@ class _Shift:
             log.warning("another trainer took over")
         except SteelyardError as error:
             log.error("%s", error)
-            # With the same answers it would fail again, unless it was only the way to the shelf.
-            self._failed_at, self._failed_seq = time.monotonic(), -1 if isinstance(error, ShelfError) else seq
+            # With the same answers it would fail again, unless it was only the way to the shelf or to the store.
+            away = isinstance(error, ShelfError | UnavailableError)
+            self._failed_at, self._failed_seq = time.monotonic(), -1 if away else seq
             if self._once:
                 raise
         finally:
@@ -139,14 +141,18 @@ class _Shift:
                 self._remote.refresh(self.study)
             self.study.sharing.refresh()
         except ShelfError as error:
-            if self._once:
-                raise
-            if str(error) != self._said:
-                log.error("%s; waiting for it", error)
-            self._said = str(error)
+            self.wait_for(error)
             return False
         self._said = ""
         return True
+
+    def wait_for(self, error: SteelyardError) -> None:
+        """Say once that something is away which will come back; raises it where there is but one look."""
+        if self._once:
+            raise error
+        if str(error) != self._said:
+            log.error("%s; waiting for it", error)
+        self._said = str(error)
 
 
 def run_worker(
@@ -173,10 +179,15 @@ def run_worker(
     with remote.open() if remote else Study.open(study_folder) as study:  # type: ignore[arg-type]
         shift = _Shift(study, remote, once=once)
         while parent is None or os.getppid() == parent:
-            if nice and (wanted := _niceness(study)) != stood_back:
-                step_back(wanted)
-                stood_back = wanted
-            if not shift.look():
+            try:
+                if nice and (wanted := _niceness(study)) != stood_back:
+                    step_back(wanted)
+                    stood_back = wanted
+                worked = shift.look()
+            except UnavailableError as error:  # a database is restarted now and then
+                shift.wait_for(error)
+                worked = False
+            if not worked:
                 if once:
                     break
                 time.sleep(POLL_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from steelyard.study.remote import RemoteStudy
 from steelyard.study.sharing import NewerVersionError
 from steelyard.study.shelf import Kept, Shelf, ShelfError
 from steelyard.web.trainer import run_worker
+from tests.chaos.postgres import Postgres
 from tests.study.conftest import answer
 from tests.waiting import until
 
@@ -231,6 +233,49 @@ def test_a_restored_copy_leaves_the_models_of_the_original_alone(shared: Study, 
     assert len(there) == len(set(there)) == 2
     with Study.open(shared.folder) as original:
         assert len(original.store.models.all()) == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "killed"])
+def test_a_worker_outlives_a_database_that_goes_while_it_publishes(
+    make_study: Callable[..., Study], own_postgres: Postgres, tmp_path: Path, how: signal.Signals
+) -> None:
+    """Its model is on the shelf and announced to nobody when the database goes: it waits, and announces one, not two."""
+    shelf = f"file://{tmp_path}/shelf"
+    study = make_study(
+        ask={"start": "random", "random_share": 0.0}, refit_after=10, models=shelf, store=own_postgres.url
+    )
+    answer(study, 12)
+    study.sharing.refresh()
+    worker = subprocess.Popen(
+        [sys.executable, str(PROGRAM), own_postgres.url, shelf, str(tmp_path / "cache"), "held"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        assert worker.stdout is not None
+        assert worker.stdin is not None
+        assert "stuck at models/round-000-" in worker.stdout.readline()
+        own_postgres.stop(how)
+        worker.stdin.write("\n" * 20)  # on, and never held again
+        worker.stdin.flush()
+        # What it has put up is written down in the database first, so it cannot but notice.
+        with pytest.raises(subprocess.TimeoutExpired):
+            worker.wait(timeout=4)
+        own_postgres.start()
+        until(lambda: len(study.store.models.all()) == 1, seconds=120)
+        study.sharing.fetch()
+        [model] = study.store.models.all()
+        assert model.metrics["answers"] == 12
+        answer(study, 10)
+        until(lambda: len(study.store.models.all()) == 2, seconds=120)
+        assert study.store.check() == []
+        there = {path.name for path in (tmp_path / "shelf").glob("*/models/*")}
+        assert there == {Path(one.path).name for one in study.store.models.all()}, (
+            "nothing is left of the try"
+        )
+    finally:
+        worker.kill()
+        worker.communicate()
 
 
 @pytest.mark.postgres

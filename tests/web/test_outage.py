@@ -4,11 +4,10 @@ when the server has acknowledged it, or when the person says so – never otherw
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,20 +55,6 @@ def six_during(
     user.saved()
     assert user.page.locator("#saved").inner_text() == "saved"
     return expected
-
-
-@pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A PostgreSQL that may be stopped."""
-    import tempfile
-
-    # Not below pytest's own folder: the server runs as another user when we are root, and must be able to get there.
-    place = Path(tempfile.mkdtemp(prefix="steelyard-outage-"))
-    place.chmod(0o755)
-    server = Postgres(place / "data", {})
-    yield server
-    server.stop(signal.SIGQUIT)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.mark.postgres
