@@ -211,6 +211,7 @@ def _filesystem(url: str) -> Any:
         }
     elif _EXTRAS.get(scheme) == "s3":
         options["config_kwargs"] = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 1}}
+        options["max_concurrency"] = 1  # of one object: with more, each costs a request for its size first
     try:
         return fsspec.filesystem(scheme, **options)
     except ImportError as error:
