@@ -5,7 +5,8 @@
 Without a folder it makes the study in a temporary one, on SQLite and on a PostgreSQL that it starts itself; `--folder DIR`
 (with `--url` for PostgreSQL) keeps it for the next run, `--only fit ask` runs some steps. Each step runs in a process of its own, so
 that its memory is its own. Prints seconds of a whole step, milliseconds (median, 99th percentile) of single requests, the
-processor time and the peak memory; `--plans` writes the slowest statement of each step with the plan the database has for it.
+processor time and the peak memory; `--plans` writes the slowest statements of each step – run once more, every row fetched –
+with the plan the database has for them.
 
 The images are rows of features without pictures: what pictures cost is in page_latency.py and score_many.py.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -71,76 +73,94 @@ def build(folder: Path, images: int, answers: int, store: str) -> Study:
 
 
 @contextmanager
-def statements() -> Iterator[list[tuple[float, str, Any]]]:
-    """Every statement that is run meanwhile: seconds, text, parameters."""
-    seen: list[tuple[float, str, Any]] = []
+def statements() -> Iterator[dict[str, Any]]:
+    """Every different statement that is run meanwhile, with its last parameters."""
+    seen: dict[str, Any] = {}
 
-    def before(_: Any, __: Any, ___: Any, ____: Any, context: Any, _____: Any) -> None:
-        context.began = time.perf_counter()
-
-    def after(_: Any, __: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+    def after(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
         if not many:
-            seen.append((time.perf_counter() - context.began, statement, parameters))
+            seen[statement] = parameters
 
-    sa.event.listen(sa.Engine, "before_cursor_execute", before)
     sa.event.listen(sa.Engine, "after_cursor_execute", after)
     try:
         yield seen
     finally:
-        sa.event.remove(sa.Engine, "before_cursor_execute", before)
         sa.event.remove(sa.Engine, "after_cursor_execute", after)
 
 
-def plan(url: str, statement: str, parameters: Any) -> str:
-    """The database's plan for a statement, without running it."""
+SLOWEST = 3
+_LONG = re.compile(r"(\?|%\(\w+\)s(::\w+)?)(, (\?|%\(\w+\)s(::\w+)?)){9,}")
+
+
+def write_plans(url: str, step: str, seen: dict[str, Any], path: Path) -> None:
+    """The slowest statements that read, each run once more and taken back, with the database's plan."""
     from steelyard.store.place import stay_in_schema
 
     engine = sa.create_engine(url)
     stay_in_schema(engine)
-    word = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+    word = (
+        "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF)"
+    )
+    found: list[tuple[float, int, str, str]] = []
     with engine.connect() as connection:
-        rows = connection.exec_driver_sql(f"{word} {statement}", parameters).all()
+        for text, parameters in seen.items():
+            if not re.match(r"\s*(SELECT|WITH)\b", text):
+                continue
+            with connection.begin() as again:
+                began = time.perf_counter()
+                rows = len(connection.exec_driver_sql(text, parameters).all())
+                took = time.perf_counter() - began
+                again.rollback()
+            with connection.begin() as again:
+                plan = connection.exec_driver_sql(f"{word} {text}", parameters).all()
+                again.rollback()
+            found.append((took, rows, text, "\n".join(str(row[-1]) for row in plan)))
     engine.dispose()
-    return "\n".join(str(row[-1]) for row in rows)
+    with path.open("a", encoding="utf-8") as out:
+        for took, rows, text, plan in sorted(found, reverse=True)[:SLOWEST]:
+            short = _LONG.sub("…", text)
+            out.write(
+                f"## {url.split(':')[0]} {step}: {1e3 * took:.1f} ms, {rows:,} rows\n{short}\n--\n{plan}\n\n"
+            )
 
 
-def each(work: Callable[[], Any], times: int) -> dict[str, float]:
-    """Median and 99th percentile of many requests in milliseconds, the first one apart."""
+def each(work: Callable[[], Any], times: int, between: Callable[[], Any] = lambda: None) -> dict[str, float]:
+    """Median and 99th percentile of many requests in milliseconds, the first one apart; what is done between them is not counted."""
     took = []
     for _ in range(times + 1):
         began = time.perf_counter()
         work()
         took.append(1e3 * (time.perf_counter() - began))
+        between()
     p50, p99 = np.percentile(took[1:], [50, 99])
     return {"first_ms": round(took[0], 1), "p50_ms": round(float(p50), 1), "p99_ms": round(float(p99), 1)}
 
 
+ASKED = 200
+
+
 def ask(study: Study) -> dict[str, float]:
-    """ask(1) and tell by turns; every answer moves the next question."""
+    """ask(1) and tell by turns: every question is chosen when it is asked for, and every answer moves the next."""
     severity = np.load(study.folder.parent / "severity.npy")
-    asked: list[sy.Pair] = []
+    if waiting := study.store.pairs.open_count():
+        raise RuntimeError(f"{waiting} pairs are up already; asking would only hand them out")
     told: list[float] = []
+    asked: list[sy.Pair] = []
 
     def one() -> None:
         asked[:] = study.ask(1, annotator="you")
 
-    def both() -> None:
-        one()
+    def answer() -> None:
         [pair] = asked
         left, right = (study.catalog.index_of(image) for image in (pair.left, pair.right))
+        said = sy.Answer.LEFT if severity[left] > severity[right] else sy.Answer.RIGHT
         began = time.perf_counter()
-        study.tell(
-            pair, sy.Answer.LEFT if severity[left] > severity[right] else sy.Answer.RIGHT, annotator="you"
-        )
+        study.tell(pair, said, annotator="you")
         told.append(1e3 * (time.perf_counter() - began))
 
-    found = each(both, 200)
-    p50, p99 = np.percentile(told[1:], [50, 99])
-    return {
-        **{f"with_tell_{k}": v for k, v in found.items()},
-        "tell_p50_ms": round(float(p50), 1),
-        "tell_p99_ms": round(float(p99), 1),
-    }
+    figures = {f"ask_{k}": v for k, v in each(one, ASKED, between=answer).items()}
+    p50, p99 = np.percentile(told, [50, 99])
+    return {**figures, "tell_p50_ms": round(float(p50), 1), "tell_p99_ms": round(float(p99), 1)}
 
 
 def export(ending: str) -> Callable[[Study], dict[str, float]]:
@@ -205,9 +225,9 @@ def page(study: Study) -> dict[str, float]:
 STEPS: dict[str, Callable[[Study], dict[str, Any] | None]] = {
     "status": lambda study: {"facts": len(study.status())},
     "fit": lambda study: {"answers": study.fit().answers},
-    "choose": lambda study: {"pairs": len(study.propose(1_000))},
     "score": lambda study: {"rows": len(study.score())},
     "ask": ask,
+    "choose": lambda study: {"pairs": len(study.propose(1_000))},
     "page": page,
     "csv": export("csv"),
     "parquet": export("parquet"),
@@ -228,21 +248,10 @@ def run_one(folder: Path, step: str, plans: Path | None) -> None:
     study.close()
     figures = {
         "open_s": round(opened, 2), "seconds": round(took, 2), "processor_s": round(time.process_time() - used, 2),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), "statements": len(seen),
-        "database_s": round(sum(one[0] for one in seen), 2), **found,
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), **found,
     }  # fmt: skip
     if plans is not None:
-        slowest: dict[str, tuple[float, Any]] = {}
-        for seconds, text, parameters in seen:
-            if (
-                text.lstrip()[:6].upper() in ("SELECT", "UPDATE", "WITH a")
-                and seconds > slowest.get(text, (0.0, None))[0]
-            ):
-                slowest[text] = seconds, parameters
-        with plans.open("a", encoding="utf-8") as out:
-            for text, (seconds, parameters) in sorted(slowest.items(), key=lambda one: -one[1][0])[:3]:
-                out.write(f"## {url.split(':')[0]} {step}: {1e3 * seconds:.1f} ms\n{text}\n--\n")
-                out.write(f"{plan(url, text, parameters)}\n\n")
+        write_plans(url, step, seen, plans)
     print(json.dumps(figures))
 
 
@@ -261,9 +270,13 @@ def main() -> None:
     parser.add_argument("--url", help="of an empty PostgreSQL database, instead of one that is started here")
     parser.add_argument("--plans", type=Path)
     parser.add_argument("--one", nargs=2, metavar=("STUDY", "STEP"), help=argparse.SUPPRESS)
+    parser.add_argument("--build", nargs=2, metavar=("FOLDER", "STORE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         run_one(Path(options.one[0]), options.one[1], options.plans)
+        return
+    if options.build:
+        run_build(Path(options.build[0]), options.build[1], options)
         return
     for name in options.stores:
         with tempfile.TemporaryDirectory(prefix="steelyard-million-") as made:
@@ -271,31 +284,41 @@ def main() -> None:
             measure(name, folder, options)
 
 
+def run_build(folder: Path, store: str, options: argparse.Namespace) -> None:
+    """Make the study, print what it took."""
+    began, used = time.perf_counter(), time.process_time()
+    build(folder, options.images, options.answers, store).close()
+    took = {"seconds": time.perf_counter() - began, "processor_s": time.process_time() - used}
+    figures = {
+        "images": options.images,
+        "answers": options.answers,
+        **{k: round(v, 1) for k, v in took.items()},
+    }
+    print(json.dumps(figures))
+
+
 def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
-    """One database, every step."""
+    """One database, every step, each in a process of its own, which a process that holds little starts."""
     from server_load import new_postgres
 
     store, end = "", lambda: None
     if name == "postgresql":
         store, end = (options.url, end) if options.url else new_postgres()
+
+    def run(step: str, *words: str) -> None:
+        done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
+        failed = {"failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
+        found = failed if done.returncode else json.loads(done.stdout.splitlines()[-1])
+        print(json.dumps({"store": name, "step": step, **found}), flush=True)
+
     try:
         if not (folder / "study" / "study.toml").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            began, used = time.perf_counter(), time.process_time()
-            build(folder, options.images, options.answers, store).close()
-            took = {"seconds": time.perf_counter() - began, "processor_s": time.process_time() - used}
-            print(json.dumps({"store": name, "step": "build", "images": options.images, "answers": options.answers}
-                             | {k: round(v, 1) for k, v in took.items()}), flush=True)  # fmt: skip
+            sizes = ["--images", str(options.images), "--answers", str(options.answers)]
+            run("build", "--build", str(folder), store, *sizes)
         for step in options.only:
-            command = [sys.executable, __file__, "--one", str(folder / "study"), step]
-            if options.plans is not None:
-                command += ["--plans", str(options.plans)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                found = {"failed": done.stderr.strip().splitlines()[-1]}
-            else:
-                found = json.loads(done.stdout.splitlines()[-1])
-            print(json.dumps({"store": name, "step": step, **found}), flush=True)
+            plans = [] if options.plans is None else ["--plans", str(options.plans)]
+            run(step, "--one", str(folder / "study"), step, *plans)
     finally:
         end()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.config import ConvexConfig
 from steelyard.errors import RankerError
@@ -52,6 +54,26 @@ def test_information_is_fishers(tau: float) -> None:
             seen = here > 1e-9
             total += 0.5 * float((((high - low) / (2 * step)) ** 2)[seen] @ (1 / here[seen]))
         assert who.information(gap, tau) == pytest.approx(total, rel=1e-5)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Judge, st.floats(0, 1.5), st.floats(0, 1), st.floats(-2, 2), st.floats(0.2, 4), st.integers(0, 900)
+        ),
+        min_size=1, max_size=6,
+    ),
+    st.sampled_from([0.0, 0.05, 0.4, 1.5]),
+    st.lists(st.floats(-150, 150), min_size=1, max_size=20),
+)  # fmt: skip
+def test_what_the_panel_tells_is_the_mean_over_its_judges(
+    judges: list[Judge], tau: float, gaps: list[float]
+) -> None:
+    panel = Panel({f"j{k}": judge for k, judge in enumerate(judges)})
+    weights = [judge.answers for judge in judges] if any(judge.answers for judge in judges) else None
+    exact = np.average([judge.information(gaps, tau) for judge in judges], axis=0, weights=weights)
+    assert np.allclose(panel.information(gaps, tau), exact, rtol=1e-4, atol=1e-9)
+    assert panel.information(np.reshape(gaps, (1, -1)), tau).shape == (1, len(gaps))
 
 
 def test_what_an_answer_is_worth() -> None:
