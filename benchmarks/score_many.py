@@ -1,6 +1,6 @@
 """Scoring in parts: feature rows and image files with 1 and 2 workers, throughput as a ratio, memory of a worker flat and below 2 GB.
 
-python benchmarks/score_many.py [--rows N] [--width F] [--images N] [--side PX] [--workers 1 2] [--engine ray|local] [--folder DIR]
+python benchmarks/score_many.py [--rows N] [--width F] [--images N] [--side PX] [--size PX] [--workers 1 2] [--engine ray|local] [--folder DIR]
 
 Throughput is counted from the first finished part to the last, so that starting workers and loading the model is left out; the
 scores of every run are compared with those of the first. Image files are drawn mucosa, every file with bytes of its own.
@@ -130,7 +130,10 @@ def images_study(folder: Path, options: argparse.Namespace) -> tuple[Study, Path
         path = folder / "own" / f"{k:03d}.jpg"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(picture).save(path, quality=90)
-    study = Study.create(folder / "pictures", sy.Catalog.from_folder(folder / "own"), ask={"start": "random"})
+    study = Study.create(
+        folder / "pictures", sy.Catalog.from_folder(folder / "own"), ask={"start": "random"}, preset="quick",
+        ranker={"image_size": options.size},
+    )  # fmt: skip
     severity = dict(zip(study.catalog.ids, drawn.severity, strict=True))
     for pair in study.ask(100):
         study.tell(pair, "left" if severity[pair.left] > severity[pair.right] else "right")
@@ -151,7 +154,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--images", type=int, default=100_000)
-    parser.add_argument("--side", type=int, default=320)
+    parser.add_argument("--side", type=int, default=320, help="of the files, in pixels")
+    parser.add_argument(
+        "--size", type=int, default=0, help="that the network sees, in pixels; 0 is its own, 260"
+    )
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--engine", choices=["ray", "local"], default="ray")
     parser.add_argument(
@@ -168,7 +174,8 @@ def main() -> int:
                 good = compare("rows", study, matrix, folder, options) and good
         if options.images:
             study, new = images_study(folder, options)
-            print(f"{options.images:,} JPEG files of {options.side}², preset quick, engine {options.engine}:", flush=True)  # fmt: skip
+            seen = f"seen at {options.size}²" if options.size else "seen at the network's own size"
+            print(f"{options.images:,} JPEG files of {options.side}², preset quick, {seen}, engine {options.engine}:", flush=True)  # fmt: skip
             with study:
                 good = compare("images", study, new, folder, options) and good
     return int(not good)

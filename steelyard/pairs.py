@@ -145,9 +145,14 @@ def unique_pairs(pairs: ArrayLike) -> UniquePairs:
 
     >>> unique_pairs([(3, 1), (0, 2), (3, 1)]).pairs.tolist()
     [[0, 2], [3, 1]]
+
+    Raises:
+        PairError: a number below 0, or too large to count the pairs of.
     """
     index = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     size = int(index.max(initial=0)) + 1
+    if index.min(initial=0) < 0 or size > 2**31:
+        raise PairError(f"pairs are of numbers from 0 to {2**31 - 1:,}, not {index.min()} to {index.max()}")
     keys, first, place, count = np.unique(
         index[:, 0] * size + index[:, 1], return_index=True, return_inverse=True, return_counts=True
     )

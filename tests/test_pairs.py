@@ -15,6 +15,12 @@ def distinct(pairs: np.ndarray) -> int:
     return len({tuple(sorted(pair)) for pair in pairs.tolist()})
 
 
+@pytest.mark.parametrize("pairs", [[(1, -1), (0, 1)], [(2**33, 2**33 - 1), (0, 1)]])
+def test_numbers_that_would_be_taken_for_other_pairs_are_refused(pairs: list[tuple[int, int]]) -> None:
+    with pytest.raises(PairError, match=r"pairs are of numbers from 0 to 2,147,483,647, not"):
+        unique_pairs(pairs)
+
+
 def test_answers_mirror_and_map_to_the_labels_of_p1() -> None:
     assert [a.label for a in Answer] == [1.0, 0.0, 0.5, None]
     for answer in (Answer.LEFT, Answer.RIGHT, Answer.EQUAL):

@@ -36,7 +36,7 @@ class AskConfig(Section):
             others are in docs/acquire.md, or a plug-in's.
         start: how the first pairs are chosen: `spread` over the features, one image of each of many `clusters` of them, `random` (the paper),
             or a plug-in that needs no model.
-        start_share: first pairs, as a share of the number of images; 500 at most where every answer moves the next question.
+        start_share: first pairs, as a share of the number of images; 500 at a time where every answer moves the next question.
         round_share: pairs a round, as a share of the number of images (the paper's s).
         mode: `rounds` (choose a batch, retrain) or `continuous` (every answer moves the next question).
         budget: answers after which the study is done: up to 1 a share of the number of images, from each rater (0.5 is half as

@@ -149,7 +149,8 @@ _PEOPLE = ("name", "role", "active", "created", "created_utc")
 def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImported:
     """Take a whole study in: all of it or, if anything in it is wrong, nothing.
 
-    Images are known by their content. Somebody who is in the study already keeps the role they have here. The wording is
+    Images are known by their content. Somebody who is in the study already keeps the role they have here; whoever comes with
+    the file comes deactivated: who may enter is decided here, by an admin, and not by a file. The wording is
     taken unless the study has answers or grades of its own, and so is `[people]`: how they are prepared, checked and spared.
 
     Args:
@@ -182,8 +183,6 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
         for person in people:
             if person.name not in known:
                 store.people.add(person.name, role=person.role, now=person.created)
-                if not person.active:
-                    store.people.update(person.name, active=False)
         new_people = sum(person.name not in known for person in people)
         done = store.answers.import_all(answers, actor=actor, detail=detail)
         graded = {grade.id for grade in store.grades.log()}
@@ -192,6 +191,10 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
         new_grades = sum(grade.id not in graded for grade in grades)
         out = store.images.take_over(exclusions, actor=actor)
         new_known = take_over_known(study, known_pairs)
+        for name in {
+            person.name for person in store.people.all()
+        } - known:  # grades and exclusions name people, too
+            store.people.update(name, active=False)
         counts = {"people": new_people, "grades": new_grades, "exclusions": out, "known pairs": new_known}
         if any(counts.values()):
             store.audit.add(actor, "imported study", {**detail, **counts})

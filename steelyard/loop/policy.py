@@ -213,7 +213,7 @@ class Policy:
             n: pairs wanted.
             model: whether there is one.
             described: tells whether features are there.
-            up: tells how many pairs are open.
+            up: tells how many pairs are open and in nobody's hands.
 
         Returns:
             How many and by which strategy. None while pairs are up, and a few random ones when there is nothing else to do: nobody

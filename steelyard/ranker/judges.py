@@ -222,7 +222,7 @@ class Panel:
 
         Every question asks it of thousands of pairs, and there may be a thousand judges; but it is one smooth, even function of
         a difference, so it is computed once on a grid and its logarithm, nearly a line far out, read off between the points
-        (within 10⁻⁴ of itself, `tests/ranker/test_judges.py`).
+        (within two thousandths of itself, mostly 10⁻⁵, `tests/ranker/test_judges.py`).
         """
         if tau not in self._tables:
             self._tables[tau] = np.log(np.maximum(self._information(_GRID, tau), 1e-300))

@@ -16,13 +16,24 @@ from steelyard.store.schema import annotators, api_tokens, sessions
 __all__ = ["end_access", "ensure_annotators", "known_annotator"]
 
 
-def ensure_annotators(connection: Connection, database: Database, names: Iterable[str], at: float) -> None:
-    """Add the names that are new, without any way to log in."""
+def ensure_annotators(
+    connection: Connection, database: Database, names: Iterable[str], at: float, *, active: bool = True
+) -> None:
+    """Add the names that are new, without any way to log in.
+
+    Args:
+        connection: of the transaction.
+        database: whose.
+        names: whoever is there already stays as they are.
+        at: since when.
+        active: False for names that a file brings: where a name is enough to come in (a proxy's, a session of another study),
+            no import opens the door.
+    """
     for chunk in fields.chunks(sorted(names)):
         known = set(connection.execute(_KNOWN, {"names": chunk}).scalars())
         for name in chunk:
             if name not in known:
-                values = {"name": name, "created": at, "role": "annotator", "active": True}
+                values = {"name": name, "created": at, "role": "annotator", "active": active}
                 connection.execute(database.insert(annotators).values(values).on_conflict_do_nothing())
 
 

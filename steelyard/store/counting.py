@@ -31,6 +31,7 @@ class Count:
         # Answers to pairs whose answer is known do not count: which those are, and up to which pair that was looked up.
         self._known: frozenset[int] = frozenset()
         self._looked = 0
+        self._breaks = 0  # of connections; after one the log may be another's
 
     def read(self, annotator: str | None, since: int | None) -> int:
         """See `Answers.count`."""
@@ -40,6 +41,9 @@ class Count:
         with self._db.reading() as connection:
             if annotator is not None:
                 return int(connection.execute(_COUNT_OF_ONE, {"annotator": annotator}).scalar_one())
+            if self._breaks != self._db.breaks:
+                self._breaks, self._known, self._looked = self._db.breaks, frozenset(), 0
+                self._counted = seq, answers = 0, 0
             more, last, pair, known = connection.execute(_COUNT_AFTER, {"after": seq}).one()
             if known != len(self._known):
                 self._known = frozenset(connection.execute(_KNOWN).scalars())

@@ -219,6 +219,15 @@ class Database:
         # The transaction that this thread's calls belong to, if `_together` began one.
         self._running = threading.local()
         self._ahead, self._asked = 0.0, -math.inf  # the server's clock against ours, and when it was asked
+        self.breaks = 0
+        sa.event.listen(engine, "invalidate", self._broken)
+
+    def _broken(self, *_: object) -> None:
+        """A connection broke: `breaks` counts them, for those who remember what a database said.
+
+        Another server may have taken over, which had not heard of the last commits and will give their numbers again.
+        """
+        self.breaks += 1
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -146,7 +146,7 @@ def _import(
     # Locks in the order annotator → image → pair → log. The log's is the last and keeps everything as it is: what
     # is looked up after it holds until the commit.
     new = _unknown(connection, given)
-    ensure_annotators(connection, database, {answer.annotator for answer in new}, at)
+    ensure_annotators(connection, database, {answer.annotator for answer in new}, at, active=False)
     hold_images(connection, {row for answer in new for row in answer.rows})
     if database.sqlite:
         locked: set[int] | None = None  # the only writer

@@ -6,6 +6,7 @@ was written since, and which earlier rows that superseded.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -32,24 +33,31 @@ class Kept:
 
     def __init__(self, database: Database, read: Read) -> None:
         self._db, self._read = database, read
-        self._lock = threading.Lock()
-        self._known: dict[str, AnswerArrays] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._known: dict[str, tuple[AnswerArrays, int]] = {}  # and how often connections had broken before
 
     def all(self, question: str) -> AnswerArrays:
         """All that counts now. The arrays are shared: they cannot be written to."""
         if not self._db.settled:  # what is not committed yet must not be remembered
             return self._read(self._db, 0, None, question)
+        if self._pid != os.getpid():  # after a fork nobody will give the lock back
+            self._forget()
         with self._lock:  # whoever waits finds everything read
-            known = self._known.get(question)
+            known, breaks = self._known.get(question, (None, self._db.breaks))
             if known is not None:
                 new = self._read(self._db, known.last_seq, None, question)
-                # A decision, made or taken back, moves answers of long ago.
-                known = None if new.last_decision > known.last_seq else go_on(known, new)
+                # A decision, made or taken back, moves answers of long ago; and after a break the log may be another.
+                moved = new.last_decision > known.last_seq or self._db.breaks != breaks
+                known = None if moved else go_on(known, new)
             if known is None:
+                breaks = self._db.breaks
                 known = self._read(self._db, 0, None, question)
             for array in _columns(known).values():
                 array.flags.writeable = False
-            self._known[question] = known
+            self._known[question] = known, breaks
             return known
 
 

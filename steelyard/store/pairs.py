@@ -199,8 +199,8 @@ class Pairs:
             at = self._db.clock(connection, now)
             return set(leases.running(connection, annotator, fields.LARGEST, at))
 
-    def free_count(self, annotator: str, *, now: float | None = None) -> int:
-        """How many pairs `lease` could hand to this annotator, those already held included."""
+    def free_count(self, annotator: str = "", *, now: float | None = None) -> int:
+        """How many pairs `lease` could hand to this annotator, those already held included; or to somebody new (no name)."""
         with self._db.reading() as connection:
             at = self._db.clock(connection, now)
             held = len(leases.running(connection, annotator, fields.LARGEST, at))

@@ -80,7 +80,7 @@ class Questions:
             left = policy.left(answered=store.answers.count(), up=store.pairs.open_count())
             many = max(missing, min(many, left))
         many, strategy = policy.for_page(
-            many, model=_model(state), described=lambda: self._study.described, up=store.pairs.open_count
+            many, model=_model(state), described=lambda: self._study.described, up=store.pairs.free_count
         )
         return self._new(many, strategy) if many else None
 

@@ -111,6 +111,7 @@ class Accounts:
         self.devices = Devices(kept)
         self._csrf_key = hashlib.sha256(b"csrf" + kept.encode()).digest()
         self._known: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._forgotten = 0
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------------ being recognised
@@ -191,13 +192,14 @@ class Accounts:
 
     async def _lookup(self, key: str, find: Callable[[str], Principal | None]) -> Principal | None:
         with self._lock:
-            kept = self._known.get(key)
+            kept, forgotten = self._known.get(key), self._forgotten
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
         principal = await run_in_threadpool(find, key.partition(":")[2])
         with self._lock:
             self._known.pop(key, None)
-            if principal is not None:
+            # What was looked up while somebody signed out, or was changed, may be of before: it is good for this request only.
+            if principal is not None and forgotten == self._forgotten:
                 self._known[key] = (time.monotonic() + REMEMBER_SECONDS, principal)
                 while len(self._known) > 1000:
                     self._known.popitem(last=False)
@@ -250,6 +252,7 @@ class Accounts:
         """Believe nothing that was looked up before (somebody was changed, or signed out)."""
         with self._lock:
             self._known.clear()
+            self._forgotten += 1
 
     # ------------------------------------------------------------------ signing in and out
 

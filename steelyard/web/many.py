@@ -133,21 +133,25 @@ class Many:
 
         async def outwards(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _put_below(MutableHeaders(scope=message), base, host)
+                _put_below(MutableHeaders(scope=message), base, host, path)
             await send(message)
 
         await study(inner, receive, outwards)
 
 
-def _put_below(headers: MutableHeaders, base: str, host: str) -> None:
-    """Let addresses that a study gives, and cookies that belong to a part of it, be those of the world outside."""
+def _put_below(headers: MutableHeaders, base: str, host: str, path: str) -> None:
+    """Let addresses that a study gives, and cookies that belong to a part of it, be those of the world outside.
+
+    A whole address of our own host is ours only where the router mends the slash at the end of the path that was asked for: a
+    provider of sign-ons may live on the same host.
+    """
     where = headers.get("location", "")
     to = urlsplit(where)
     # No path of a study begins so: it sends somebody to another study, or to the start page.
     elsewhere = where == START or where.startswith(f"{START}/")
     if where.startswith("/") and not where.startswith("//") and not elsewhere:
         headers["location"] = base + where
-    elif to.netloc and to.netloc == host:
+    elif to.netloc and to.netloc == host and to.path.rstrip("/") == path.rstrip("/"):
         headers["location"] = to._replace(path=base + to.path).geturl()
     cookies = headers.getlist("set-cookie")
     if cookies:

@@ -26,7 +26,7 @@ from steelyard.web.auth import digest
 from tests.exchange.files import make_study
 
 GRADES = ("none: nothing to see", "some", "much: everywhere")
-HERE = {"answers": ["received_at", "source", "seq", "hash"], "grades": ["source"]}
+HERE = {"answers": ["received_at", "source", "seq", "hash"], "grades": ["source"], "people": ["active"]}
 """What a table says about the study it is in."""
 
 
@@ -99,6 +99,7 @@ def test_what_goes_out_comes_in_the_same_and_once(old: Study, new: Study, tmp_pa
     assert (done.answers.added, done.grades.added, done.exclusions.added, done.people.added) == (11, 3, 2, 3)
     for name_, table in tables(old).items():
         pd.testing.assert_frame_equal(tables(new)[name_], table, obj=name_)
+    assert not any(person.active for person in new.store.people.all()), "who may come in is decided here"
     with Study.open(new.folder) as opened:
         assert opened.config.page == old.config.page
         assert opened.config.people == old.config.people

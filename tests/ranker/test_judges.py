@@ -59,7 +59,7 @@ def test_information_is_fishers(tau: float) -> None:
 @given(
     st.lists(
         st.builds(
-            Judge, st.floats(0, 1.5), st.floats(0, 1), st.floats(-2, 2), st.floats(0.2, 4), st.integers(0, 900)
+            Judge, st.floats(0, 6), st.floats(0, 1), st.floats(-4, 4), st.floats(0.2, 4), st.integers(0, 900)
         ),
         min_size=1, max_size=6,
     ),
@@ -72,7 +72,7 @@ def test_what_the_panel_tells_is_the_mean_over_its_judges(
     panel = Panel({f"j{k}": judge for k, judge in enumerate(judges)})
     weights = [judge.answers for judge in judges] if any(judge.answers for judge in judges) else None
     exact = np.average([judge.information(gaps, tau) for judge in judges], axis=0, weights=weights)
-    assert np.allclose(panel.information(gaps, tau), exact, rtol=1e-4, atol=1e-9)
+    assert np.allclose(panel.information(gaps, tau), exact, rtol=2e-3, atol=1e-9)
     assert panel.information(np.reshape(gaps, (1, -1)), tau).shape == (1, len(gaps))
 
 

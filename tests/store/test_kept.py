@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from dataclasses import fields
 from itertools import count
 from typing import Any
@@ -15,8 +18,9 @@ from hypothesis import strategies as st
 from steelyard.pairs import Answer
 from steelyard.store import columns
 from steelyard.store.columns import answer_arrays, lesson_arrays
-from steelyard.store.records import AnswerArrays, NewKnown, NewPair, new_id
+from steelyard.store.records import AnswerArrays, NewImage, NewKnown, NewPair, new_id
 from steelyard.store.store import Store
+from tests.conftest import run_sql
 
 _repeats = count(1_000)
 
@@ -162,3 +166,49 @@ def test_a_long_log_is_read_in_blocks_and_says_the_same(
         same(read(store.database, 0, None, question), found)
     with store.database.together():  # a cursor of the transaction that is under way
         same(answer_arrays(store.database, 0, None, ""), whole[0])
+
+
+@pytest.mark.postgres
+def test_after_a_server_that_lost_its_last_answers_took_over_the_log_is_read_anew(
+    postgres_server: Any, postgres_url: str, say: Any
+) -> None:
+    """Numbers are given again: what is remembered of 3 and 4 must not be taken for the beginning of what comes."""
+    with Store.open(postgres_url) as store:
+        store.images.add_all([NewImage(row, f"{row:032x}", f"{row}.png") for row in range(12)])
+        ids = store.pairs.add_all([NewPair(row, row + 1, raters=9) for row in range(5)])
+        for pair, who in zip(ids[:4], ("ann", "bea", "lost", "lost"), strict=True):
+            store.answers.add(say.on(store, pair, who))
+        assert store.answers.arrays().seq.tolist() == [1, 2, 3, 4]
+        assert len(store.answers.lessons()) == store.answers.count() == 4
+        run_sql(
+            postgres_server,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            "SET session_replication_role = replica",
+            "DELETE FROM comparisons WHERE seq > 2",
+            "UPDATE pairs SET answers = 0, open = true WHERE id > (SELECT max(pair) FROM comparisons)",
+            database=store.database.engine.url.database,
+        )  # fmt: skip
+        assert store.answers.arrays().seq.tolist() == [1, 2]
+        for pair in ids[2:]:
+            store.answers.add(say.on(store, pair, "cat", Answer.RIGHT))
+        kept_is_read(store)
+        assert store.answers.arrays().annotators == ("ann", "bea", "cat")
+        assert store.answers.count() == 5
+
+
+def test_a_child_of_a_fork_is_not_kept_waiting(store: Store, pair_ids: list[int], say: Any) -> None:
+    """A thread of the parent was reading when the child was made; nobody will give its lock back there."""
+    store.answers.add(say.on(store, pair_ids[0], "ann"))
+    with store.answers._said._lock:
+        child = os.fork()
+        if not child:
+            os._exit(0 if len(store.answers.arrays()) == 1 else 1)
+        end, done, status = time.monotonic() + 30, 0, 0
+        while not done and time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.01)
+        if not done:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert (done, status) == (child, 0)
+    assert len(store.answers.arrays()) == 1

@@ -12,6 +12,9 @@ import httpx
 import pytest
 
 from steelyard.errors import ConfigError
+from steelyard.exchange import export_study, import_study
+from steelyard.pairs import Answer
+from steelyard.store.importing import ForeignAnswer
 from steelyard.web.access import Access
 from steelyard.web.app import create_app
 from steelyard.web.auth import COOKIE, digest
@@ -186,6 +189,25 @@ def test_a_forged_change_is_refused_in_every_study(town: Town, enter: Enter) -> 
             assert reply.json()["code"] in ("csrf", "origin")
         assert server.study.store.people.tokens.all() == []
     other.close()
+
+
+def test_no_file_opens_the_door(town: Town, enter: Enter, tmp_path: Path) -> None:
+    """A name in somebody's answers, or an admin in somebody's study, is nobody who was added here."""
+    colon, skin, lung = town.values()
+    eve, sam = enter(colon, "eve"), enter(colon, "sam")
+    told = ForeignAnswer("x1", 0, 1, Answer.LEFT, "eve")
+    assert skin.study.store.answers.import_all([told], actor="cli").added == 1
+    export_study(skin.study, tmp_path / "skin.zip")
+    import_study(lung.study, tmp_path / "skin.zip", by="cli")
+    for server in (skin, lung):
+        server.app.state.web.accounts.forget()
+        assert me(eve, server) == (403, "unknown"), "her answers count, and that is all"
+        assert server.study.store.answers.count("eve") == 1
+    assert me(sam, lung) == (403, "unknown"), "admin of skin, where the file came from"
+    ada = enter(colon, "ada")
+    at = f"{lung.url}/api/v1/annotators/sam"
+    assert ada.patch(at, json={"active": True, "role": "annotator"}).status_code == 200
+    assert me(sam, lung) == (200, "annotator")
 
 
 def test_the_way_back_leads_to_a_page_of_these_studies(town: Town) -> None:

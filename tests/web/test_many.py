@@ -175,6 +175,16 @@ def test_a_sign_on_comes_back_to_its_study(serve_many: ServeMany, monkeypatch: p
     assert "Path=/s/colon/login/oidc" in went.headers["set-cookie"]
 
 
+def test_a_provider_on_the_same_host_is_left_where_it_is(
+    serve_many: ServeMany, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """https://hospital.example has the studies, and its provider below /auth."""
+    colon, _ = serve_many(provider=ProviderSettings("https://id.example", "steelyard"))
+    there = f"{root_of(colon)}/auth/realms/clinic?client_id=steelyard"
+    monkeypatch.setattr("steelyard.web.oidc.Provider.address", lambda *_, **__: there)
+    assert httpx.get(f"{colon.url}/login/oidc").headers["location"] == there
+
+
 def test_probes_tell_of_all_and_of_each(two: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
     colon, skin = two
     root = root_of(colon)

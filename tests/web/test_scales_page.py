@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from steelyard.store.errors import UnavailableError
 from steelyard.study import Study
+from steelyard.web.ranking import Rankings
 from tests.web.actors import Enter, MakeStudy, N, Open, Serve
 from tests.web.looking import SIZES, serious, settle
 from tests.web.test_questions_page import ASKED, BLEEDING, VESSELS
@@ -98,6 +101,10 @@ def test_a_scale_that_is_not_there_yet_says_why(
     assert summary("vessels")["count"] == summary("composite")["count"] == N
 
 
+def raising(error: Exception) -> NoReturn:
+    raise error
+
+
 def test_the_composite_and_the_table(
     scaled: Study, rows: np.ndarray, serve: Serve, enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +131,11 @@ def test_the_composite_and_the_table(
         "format": "csv", "ranking": "composite",
     }  # fmt: skip
     assert len(client.get("/api/v1/ranking/table", params={"text": "nowhere"}).text.splitlines()) == 1
+    with monkeypatch.context() as away:  # said before anything is sent, and nothing was exported
+        before = scaled.store.audit.latest(1)
+        away.setattr(Rankings, "comparisons", lambda *_: raising(UnavailableError("away", place="x")))
+        assert client.get("/api/v1/ranking/table").status_code == 503
+        assert scaled.store.audit.latest(1) == before
     # Weights are read afresh: they are no part of a model.
     scaled.config = scaled.config.with_changes(
         questions=[{**BLEEDING, "weight": 0.0}, {**VESSELS, "weight": 0.0}]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from steelyard.images.catalog import Catalog
@@ -113,6 +114,19 @@ def test_a_trainer_that_finds_everything_computed_goes_on_at_once(
         )
         assert run_worker(study.folder, once=True, nice=False) == 1
         assert study.store.pairs.open_count() >= 12
+
+
+def test_while_features_are_computed_nobody_waits_for_pairs_that_others_hold(
+    pictures: Path, tmp_path: Path
+) -> None:
+    catalog = Catalog.from_csv(pictures / "labels.csv", root=pictures).subset(range(24))
+    with Study.create(tmp_path / "lite", catalog, preset="quick", ranker={"backbone": "lite0"}) as study:
+        study.questions.put_up(study.questions.draft_for_page(30) or [])
+        assert study.questions.draft_for_page(30) is None, "there are some: better ones will come"
+        up, rng = study.store.pairs.open_count(), np.random.default_rng(0)
+        assert len(study.store.pairs.lease("gone home", up, seconds=900, rng=rng)) == up
+        study.questions.put_up(study.questions.draft_for_page(30) or [])
+        assert study.store.pairs.lease("still here", 1, seconds=900, rng=rng)
 
 
 def test_with_features_at_hand_nobody_is_asked_at_random(pictures: Path, tmp_path: Path) -> None:

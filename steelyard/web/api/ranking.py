@@ -9,6 +9,7 @@ import numpy as np
 from anyio import to_thread
 from fastapi import APIRouter, Depends, File, Query, Response, UploadFile
 from fastapi.responses import StreamingResponse
+from numpy.typing import NDArray
 
 from steelyard.config.questions import COMPOSITE, MAIN
 from steelyard.errors import ImageError
@@ -119,23 +120,26 @@ def ranking_table(web: WebOf, who: Lead, part: Part) -> Response:
             else "There is no model yet; compare some pairs first."
         )
         raise Problem(409, why)
+    grades, counts = web.rankings.grades(), web.rankings.comparisons(part.scale)
     web.store.audit.add(who.name, "exported", {"format": "csv", "ranking": part.scale or MAIN})
     headers = {
         "Content-Disposition": f'attachment; filename="ranking-{part.scale or MAIN}.csv"',
         "Cache-Control": "no-store",
     }
     return StreamingResponse(
-        _table(web, part, part.ranking), media_type="text/csv; charset=utf-8", headers=headers
+        _table(web, part, part.ranking, grades, counts), media_type="text/csv; charset=utf-8", headers=headers
     )
 
 
-def _table(web: Web, part: Wanted, ranking: Ranking) -> Iterator[str]:
-    """The table in pieces: it begins at once, and takes the memory of one of them."""
+def _table(
+    web: Web, part: Wanted, ranking: Ranking, grades: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Iterator[str]:
+    """The table in pieces: it takes the memory of one of them. Nothing is asked of the database any more, which may fail."""
     import pandas as pd
 
     from steelyard.exchange.exporting import csv_text
 
-    catalog, grades, counts = web.study.catalog, web.rankings.grades(), web.rankings.comparisons(part.scale)
+    catalog = web.study.catalog
     codes = range(-1, int(grades.max(initial=-1)) + 1)
     names = np.array([grade_name(web.study.grade_names, code) for code in codes], dtype=object)
     for start in range(0, max(len(part.rows), 1), TABLE_ROWS):
