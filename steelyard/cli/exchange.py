@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steelyard.cli.console import AsJson, StudyFolder, app, opened_study, out, print_json
+
+if TYPE_CHECKING:
+    from steelyard.study import Study
 
 __all__ = ["export_answers", "import_answers", "list_conflicts", "write_template"]
 
@@ -41,6 +44,7 @@ def import_answers(
     from steelyard.exchange import import_file, import_study, is_bundle
 
     with opened_study(study) as opened:
+        before = _names(opened)
         if is_bundle(file):
             whole = import_study(opened, file, by=by or None)
             if as_json:
@@ -49,12 +53,27 @@ def import_answers(
             added = {name: getattr(whole, name).added for name in _COUNTED}
             known = sum(getattr(whole, name).known for name in _COUNTED)
             out.print(f"{_counts(added)} added, {known} were already there\n{_WORDING[whole.wording]}")
+            _tell_new(_names(opened) - before)
             return
         done = import_file(opened, file, annotator=annotator, by=by or None)
+        new = _names(opened) - before
     if as_json:
         print_json(done.to_dict())
     else:
         out.print(f"{done.added} answers added, {done.known} were already there")
+        _tell_new(new)
+
+
+def _names(study: Study) -> set[str]:
+    return {person.name for person in study.store.people.all()}
+
+
+def _tell_new(names: set[str]) -> None:
+    if names:
+        out.print(
+            f"new here: {', '.join(sorted(names))}; nobody comes in by an import – activate on the page Admin who may",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
 
 
 @app.command("export")

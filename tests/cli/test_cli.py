@@ -92,7 +92,9 @@ def test_init_next_train_score_grade_export_import(study: Path, data: Path) -> N
         "added": 30,
         "known": 0,
     }
-    assert "30 were already there" in run("import", study, data / "answers.csv").output
+    told = run("import", study, data / "answers.csv").output
+    assert "30 were already there" in told
+    assert "new here" not in told
     trained = json.loads(run("train", study, "--json").output)
     assert (trained["round"], trained["answers"]) == (0, 30)
     assert "model 2 trained on" in run("train", study).output
@@ -115,6 +117,8 @@ def test_init_next_train_score_grade_export_import(study: Path, data: Path) -> N
         assert json.loads(run("export", study, "-o", data / form, "--json").output)["answers"] == 30
     run("export", study, "-o", data / "ls.json", "--format", "labelstudio")
     assert "why" in run("next", study, "-n", 3).output
+    later = run("import", study, data / "answers.csv", "--annotator", "mo").output
+    assert "new here: mo; nobody comes in by an import" in later
 
 
 def test_a_question_and_a_name_go_into_the_study(data: Path) -> None:
