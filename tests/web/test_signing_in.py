@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 import uuid
@@ -13,12 +12,11 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from starlette.responses import Response
 
 from steelyard.store import schema
 from steelyard.study import Study
 from steelyard.web.access import Access
-from steelyard.web.auth import Accounts, Principal, counted, digest
+from steelyard.web.auth import Accounts, counted, digest
 from tests.web.actors import Client, Enter, Serve, Team
 
 GOOD = "correct horse battery"
@@ -393,28 +391,3 @@ def test_a_cookie_of_another_name_is_nobody(team: Team) -> None:
     kt = team("kt")
     reply = httpx.get(f"{kt.server.url}/api/v1/me", cookies={"steelyard_local_0": kt.cookies[kt.cookie]})
     assert reply.status_code == 401
-
-
-def test_who_signs_out_while_a_request_is_under_way_stays_out(study: Study) -> None:
-    """The request looked the session up before it ended, and says so after: that must not be remembered."""
-    accounts = Accounts(study.store, Access(login=True))
-    study.store.people.add("late")
-    secret = digest("secret of a session")
-    study.store.people.sessions.add(secret, "late", "token", expires=4e9)
-    found, go = threading.Event(), threading.Event()
-
-    def slowly(key: str) -> Principal | None:
-        principal = accounts._by_session(key)
-        found.set()
-        go.wait(60)
-        return principal
-
-    async def both() -> Principal | None:
-        request = asyncio.create_task(accounts._lookup(f"session:{secret}", slowly))
-        await asyncio.to_thread(found.wait, 60)
-        accounts.end_session(Principal("late", "annotator", "session", "token", secret), Response())
-        go.set()
-        assert (await request) is not None
-        return await accounts._lookup(f"session:{secret}", accounts._by_session)
-
-    assert asyncio.run(both()) is None
