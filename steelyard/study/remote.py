@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from steelyard.config import StudyConfig
+from steelyard.config import RankerConfig, StudyConfig
 from steelyard.errors import StudyError
 from steelyard.images.cache import cached_rows
 from steelyard.images.catalog import Catalog
 from steelyard.images.presence import look_for_files
 from steelyard.privacy import keep_private
+from steelyard.progress import Progress
 from steelyard.store.store import Store
-from steelyard.study.sharing import SHARED, check_version, shelf_of
+from steelyard.study.inputs import Inputs
+from steelyard.study.sharing import ABSENT, INPUTS, SHARED, SOME_INPUTS, check_version, shelf_of
 from steelyard.study.shelf import Kept, Shelf
 from steelyard.study.study import Study
 
 __all__ = ["RemoteStudy"]
+
+
+@dataclass(frozen=True)
+class _SharedInputs:
+    """What was computed where the images are: also which of them could not be read there.
+
+    Attributes:
+        settings: what it depends on besides the images.
+        inputs: as a study sees them.
+    """
+
+    settings: dict[str, Any]
+    inputs: Inputs
+
+
+class _Copy(Study):
+    """A study that sees what the one it was copied from sees, whatever images are on this machine."""
+
+    shared: _SharedInputs | None = None
+
+    def seen(self, progress: Progress | None = None) -> Inputs:
+        """What was shared; what this machine can compute where that is of other images or settings."""
+        return super().seen(progress) if (given := self._given()) is None else given
+
+    @property
+    def described(self) -> bool:
+        """Whether `seen` has nothing to compute any more."""
+        return self._given() is not None or super().described
+
+    def _given(self) -> Inputs | None:
+        shared = self.shared
+        if shared is None or shared.settings != _settings(self.config.ranker):
+            return None
+        return shared.inputs if len(shared.inputs.rows) == len(self.catalog) else None
 
 
 class RemoteStudy:
@@ -38,6 +78,7 @@ class RemoteStudy:
     def __init__(self, store: str, models: str, cache: Path, images: Path | None = None) -> None:
         self._store, self._models, self._images = store, models, images
         self._seen: Any = None
+        self._inputs: _SharedInputs | None = None
         with Store.open(store, create=False, migrate=False) as opened:
             record = self._record(opened)
             self._url = models or str(record["config"].get("models", ""))
@@ -48,12 +89,14 @@ class RemoteStudy:
             for folder in (self.folder / "models", self.folder / "cache"):
                 folder.mkdir(parents=True, exist_ok=True)
             keep_private(self.folder, new=True)
+            _forget_zeros(self.folder / "cache")
             self._take(record, shelf)
 
     def open(self) -> Study:
         """The study, open; its models come from the shelf and go there."""
-        study = Study.open(self.folder, store=self._store)
+        study = _Copy.open(self.folder, store=self._store)
         study.sharing.home = False
+        self._show(study)
         return study
 
     def refresh(self, study: Study) -> None:
@@ -65,6 +108,7 @@ class RemoteStudy:
         if record != self._seen:
             assert study.sharing.shelf is not None
             self._take(record, study.sharing.shelf)
+            self._show(study)
 
     def check_inputs(self, study: Study) -> None:
         """Make sure that there is something to learn from on this machine.
@@ -81,6 +125,10 @@ class RemoteStudy:
                 "no features have been shared; name their folder here with --images DIR, or let the server compute the features: "
                 "steelyard serve STUDY"
             )
+
+    def _show(self, study: Study) -> None:
+        assert isinstance(study, _Copy)
+        study.shared = self._inputs
 
     def _record(self, store: Store) -> dict[str, Any]:
         record: dict[str, Any] | None = store.settings.get(SHARED)
@@ -116,12 +164,35 @@ class RemoteStudy:
         if source is not None or self._images is not None:
             catalog = catalog.with_root(self._images, source=source)
         catalog.save(self.folder / "catalog.arrow")
-        if kept_rows := files.get("inputs.npy"):
-            rows = self.folder / "cache" / f".inputs-{kept_rows.digest[:16]}.npy"
-            self._get(rows, kept_rows, shelf)
-            _fill_cache(
-                self.folder / "cache", catalog, config, np.load(rows, mmap_mode="r", allow_pickle=False)
-            )
+        if kept_rows := files.get(SOME_INPUTS) or files.get(INPUTS):
+            self._take_inputs(kept_rows, files.get(ABSENT), catalog, config.ranker, shelf)
+
+    def _take_inputs(
+        self, kept: Kept, absent: Kept | None, catalog: Catalog, ranker: RankerConfig, shelf: Shelf
+    ) -> None:
+        """Have the copy see what was shared, and keep it by image: for when others join, which alone are computed then."""
+        settings, cache = _settings(ranker), self.folder / "cache"
+        if settings is None:
+            return
+        file = cache / f".rows-{kept.digest[:16]}.npy"
+        self._get(file, kept, shelf)
+        rows = np.load(file, mmap_mode="r", allow_pickle=False)
+        if absent is None:  # shared by an earlier version, which left zeros
+            without, reasons = np.flatnonzero(~rows.any(axis=1)), ()
+        else:
+            listed = cache / f".absent-{absent.digest[:16]}.json"
+            self._get(listed, absent, shelf)
+            about = json.loads(listed.read_text(encoding="utf-8"))
+            without, reasons = np.array(about["rows"], dtype=np.int64), tuple(about["reasons"])
+        self._inputs = _SharedInputs(settings, Inputs(rows, without, reasons))
+        if len(rows) != len(catalog):
+            return  # images have joined since; they are described when their rows come
+        there = np.setdiff1d(np.arange(len(rows)), without)
+        part = catalog.subset(there) if len(without) else catalog
+        cached_rows(
+            cache, part.ids, lambda wanted: np.asarray(rows[there[wanted]]), row_shape=rows.shape[1:], dtype=rows.dtype,
+            settings=settings,
+        )  # fmt: skip
 
     def _get(self, target: Path, kept: Kept, shelf: Shelf) -> None:
         if target.exists():  # named after its content, and renamed when it was whole
@@ -131,14 +202,27 @@ class RemoteStudy:
         coming.rename(target)
 
 
-def _fill_cache(cache: Path, catalog: Catalog, config: StudyConfig, rows: Any) -> None:
-    """Put rows that others computed where this machine would look for its own."""
+def _settings(ranker: RankerConfig) -> dict[str, Any] | None:
+    """What the features of images depend on besides the images; None for a ranker that takes something else."""
     from steelyard.ranker.features import feature_settings
 
-    if len(rows) != len(catalog):
-        return  # images have joined since; they are described when their rows come
-    ranker = config.ranker
-    cached_rows(
-        cache, catalog.ids, lambda wanted: np.asarray(rows[wanted]), row_shape=rows.shape[1:], dtype=rows.dtype,
-        settings=feature_settings(ranker.backbone, ranker.image_size, ranker.weights, recipe=ranker.recipe),
-    )  # fmt: skip
+    if ranker.inputs != "features" or ranker.backbone == "none":
+        return None
+    return feature_settings(ranker.backbone, ranker.image_size, ranker.weights, recipe=ranker.recipe)
+
+
+def _forget_zeros(cache: Path) -> None:
+    """Drop features that an earlier version kept for images that could not be read: it took zeros for computed.
+
+    That version is known by the name under which it kept what was shared.
+    """
+    for old in sorted(cache.glob(".inputs-*.npy")):
+        try:
+            whole = bool(np.load(old, mmap_mode="r", allow_pickle=False).any(axis=1).all())
+        except (OSError, ValueError, EOFError):
+            whole = False
+        for about in () if whole else sorted(cache.glob("*/settings.json")):
+            with suppress(FileNotFoundError):  # another worker that starts here was faster
+                if '"what": "features"' in about.read_text(encoding="utf-8"):
+                    shutil.rmtree(about.parent, ignore_errors=True)
+        old.unlink(missing_ok=True)  # last: whoever is killed before looks again

@@ -1,6 +1,6 @@
 """What workers without the study folder need: put up by whoever has the folder, announced in the store, fetched by the others.
 
-    <models>/<study>/files/<digest>               catalog, feature rows
+    <models>/<study>/files/<digest>               catalog, feature rows, what could be computed of images and what not
     <models>/<study>/models/round-003-5f0c12ab/   the files of a model
 
 The store says what there is and what each file must be (its settings `shared …`), so that nobody takes half a model, or another
@@ -26,15 +26,24 @@ from steelyard.errors import StudyError, why_not
 from steelyard.files import sync_folder, sync_tree
 from steelyard.store.records import Model
 from steelyard.store.store import Store
+from steelyard.study.inputs import Inputs
 from steelyard.study.shelf import Kept, Shelf, ShelfError, digest_of
 
 if TYPE_CHECKING:
     from steelyard.study.lease import TrainerLease
     from steelyard.study.study import Study
 
-__all__ = ["SHARED", "NewerVersionError", "Sharing", "check_version", "leave_shelf", "shelf_of"]
+__all__ = [
+    "ABSENT", "INPUTS", "SHARED", "SOME_INPUTS", "NewerVersionError", "Sharing", "check_version", "leave_shelf", "shelf_of",
+]  # fmt: skip
 
 SHARED = "shared study"
+INPUTS = "inputs.npy"
+"""What a ranker sees of each image; earlier versions shared zeros for those that could not be read."""
+SOME_INPUTS = "inputs.some.npy"
+"""The same where some could not be read: versions that would learn from their zeros do not know this name."""
+ABSENT = "inputs.absent.json"
+"""Which could not be read, and why."""
 _FORGOTTEN_SECONDS = 3600.0
 log = logging.getLogger("steelyard")
 
@@ -80,6 +89,7 @@ class Sharing:
         self.shelf = shelf_of(study.config.models, study.store)
         self._last: Any = None  # what was shared, so that looking costs next to nothing
         self._last_model = 0
+        self._seen: tuple[Any, Inputs] | None = None
         if self.shelf is not None:
             # Announced models whose files are still on their way are not in use yet.
             study.store.models.arrived = lambda model: (study.folder / model.path).is_dir()
@@ -181,20 +191,36 @@ class Sharing:
         files = {"catalog.arrow": study.folder / "catalog.arrow"}
         if catalog.source is not None and catalog.kind in ("features", "pixels"):
             files[f"catalog.{catalog.kind}.npy"] = catalog.source
-        inputs = _shares_inputs(study) and study.described
-        now = (config, {name: _look(path) for name, path in files.items()}, inputs)
+        inputs = self._inputs()
+        absent = inputs and (inputs.absent.tolist(), inputs.reasons)  # files are put back, and others go
+        now = (config, {name: _look(path) for name, path in files.items()}, absent)
         if now == self._last:
             return
         before = (study.store.settings.get(SHARED) or {}).get("files", {})
         shared = {name: self._put_file(path, before.get(name)) for name, path in files.items()}
-        if inputs:
+        if inputs is not None:
             with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
-                np.save(Path(folder) / "inputs.npy", study.inputs())
-                shared["inputs.npy"] = self._put_file(Path(folder) / "inputs.npy", before.get("inputs.npy"))
+                for file in _write_inputs(inputs, Path(folder)):
+                    shared[file.name] = self._put_file(file, before.get(file.name))
         record = {"steelyard": __version__, "config": config, "files": shared}
         if study.store.settings.get(SHARED) != json.loads(json.dumps(record)):
             study.store.settings.put(SHARED, record)
         self._last = now
+
+    def _inputs(self) -> Inputs | None:
+        """What is seen of the images; None while that is not known, or where a worker computes it itself.
+
+        Files that could not be read are tried again when they change. Of those elsewhere nobody can tell, and they may take
+        long to be away: once for each model.
+        """
+        study = self._study
+        if not (_shares_inputs(study) and study.described):
+            return None
+        newest = study.store.models.newest()
+        now = (study.config.ranker, len(study.catalog), newest and newest.id)
+        if self._seen is None or self._seen[0] != now or not _elsewhere(study, self._seen[1]):
+            self._seen = now, study.seen()
+        return self._seen[1]
 
     def _put_file(self, file: Path, before: Any) -> Kept:
         assert self.shelf is not None
@@ -207,6 +233,21 @@ class Sharing:
 def _shares_inputs(study: Study) -> bool:
     """Whether rows that were computed here spare a worker the images; pixels and activations are larger than the images."""
     return study.config.ranker.inputs == "features" and study.config.ranker.backbone != "none"
+
+
+def _elsewhere(study: Study, inputs: Inputs) -> bool:
+    """Whether images that could not be read lie at a URL."""
+    return any(isinstance(study.catalog.place(int(row))[0], str) for row in inputs.absent)
+
+
+def _write_inputs(inputs: Inputs, folder: Path) -> list[Path]:
+    """Write what is seen of images, and which are absent, as a copy of the study finds it."""
+    rows, absent = folder / (SOME_INPUTS if len(inputs.absent) else INPUTS), folder / ABSENT
+    np.save(rows, inputs.rows)
+    absent.write_text(
+        json.dumps({"rows": inputs.absent.tolist(), "reasons": inputs.reasons}), encoding="utf-8"
+    )
+    return [rows, absent]
 
 
 def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None:

@@ -25,6 +25,7 @@ from steelyard.study.shelf import Kept, Shelf, ShelfError
 from steelyard.web.trainer import run_worker
 from tests.chaos.postgres import Postgres
 from tests.study.conftest import answer
+from tests.study.sharing_studies import share, store_of
 from tests.waiting import until
 
 PROGRAM = Path(__file__).with_name("remote_worker.py")
@@ -33,16 +34,7 @@ PROGRAM = Path(__file__).with_name("remote_worker.py")
 @pytest.fixture
 def shared(make_study: Callable[..., Study], tmp_path: Path) -> Study:
     """A study with twelve answers that others may learn from, by URLs alone."""
-    study = make_study(
-        ask={"start": "random", "random_share": 0.0}, refit_after=10, models=f"file://{tmp_path}/shelf"
-    )
-    answer(study, 12)
-    study.sharing.refresh()
-    return study
-
-
-def store_of(study: Study) -> str:
-    return f"sqlite:///{study.folder}/study.db"
+    return share(make_study, tmp_path)
 
 
 def test_a_worker_with_only_urls_trains_and_the_folder_gets_the_model(shared: Study, tmp_path: Path) -> None:
