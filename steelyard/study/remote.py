@@ -85,7 +85,8 @@ class RemoteStudy:
             shelf = shelf_of(self._url, opened)
             if shelf is None:
                 raise StudyError("the study names no `models`; say where its models are: --models URL")
-            self.folder = cache / str(opened.settings.get("shelf"))
+            self._place = _place_of(record, shelf.study)
+            self.folder = cache / shelf.study
             for folder in (self.folder / "models", self.folder / "cache"):
                 folder.mkdir(parents=True, exist_ok=True)
             keep_private(self.folder, new=True)
@@ -96,16 +97,18 @@ class RemoteStudy:
         """The study, open; its models come from the shelf and go there."""
         study = _Copy.open(self.folder, store=self._store)
         study.sharing.home = False
+        study.sharing.use(study.sharing.shelf, self._place)
         self._show(study)
         return study
 
     def refresh(self, study: Study) -> None:
-        """Take over what has become of configuration and images since.
+        """Take over what has become of configuration and images since, and from where it is shared now.
 
         Raises: as the constructor.
         """
         record = self._record(study.store)
         if record != self._seen:
+            self._move(record, study)
             assert study.sharing.shelf is not None
             self._take(record, study.sharing.shelf)
             self._show(study)
@@ -125,6 +128,24 @@ class RemoteStudy:
                 "no features have been shared; name their folder here with --images DIR, or let the server compute the features: "
                 "steelyard serve STUDY"
             )
+
+    def _move(self, record: dict[str, Any], study: Study) -> None:
+        """Go on where the study shares now."""
+        place = _place_of(record, self.folder.name)
+        if place == self._place:
+            return
+        url, name = place
+        if name != self.folder.name:
+            raise StudyError(
+                "the store holds another copy of the study now, restored from a backup; start this worker again"
+            )
+        if self._models and self._models != url:
+            raise StudyError(
+                f"the study shares its models at {url} now, and this worker was told --models {self._models}; start it again with "
+                "where they are now"
+            )
+        study.sharing.use(Shelf(url, name), place)
+        self._url, self._place = url, place
 
     def _show(self, study: Study) -> None:
         assert isinstance(study, _Copy)
@@ -200,6 +221,11 @@ class RemoteStudy:
         coming = target.with_name(f"{target.name}.new")
         shelf.get(f"files/{kept.digest}", coming, kept)
         coming.rename(target)
+
+
+def _place_of(record: dict[str, Any], name: str) -> list[str]:
+    """URL and folder of what is shared; earlier versions wrote down the URL alone."""
+    return list(record.get("shelf") or [str(record["config"].get("models", "")), name])
 
 
 def _settings(ranker: RankerConfig) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard import __version__
-from steelyard.errors import StudyError, why_not
+from steelyard.errors import ConfigError, StudyError, why_not
 from steelyard.files import sync_folder, sync_tree
 from steelyard.store.records import Model
 from steelyard.store.store import Store
@@ -61,6 +61,10 @@ def leave_shelf(store: Store) -> None:
     """Have a copy of a study share nothing with the one it was copied from: each removes what it does not know."""
     if store.settings.get("shelf") is not None:
         store.settings.put("shelf", secrets.token_hex(8))
+    # Nothing of it lies in that folder yet.
+    for key in (SHARED, *(_about(model.path) for model in store.models.all())):
+        if store.settings.get(key) is not None:
+            store.settings.put(key, None)
 
 
 def check_version(made_by: str, what: str) -> None:
@@ -82,15 +86,26 @@ class Sharing:
     Attributes:
         home: whether this folder is where configuration and catalog are changed, not a worker's copy.
         shelf: through which machines share; None where `models` names none.
+        place: URL and folder under which the study knows it, by which the store says where something was put.
     """
 
     def __init__(self, study: Study) -> None:
         self._study, self.home = study, True
-        self.shelf = shelf_of(study.config.models, study.store)
+        self._seen: tuple[Any, Inputs] | None = None
+        self.use(shelf_of(study.config.models, study.store))
+
+    def use(self, shelf: Shelf | None, place: list[str] | None = None) -> None:
+        """Share through this shelf from now on.
+
+        Args:
+            shelf: None shares nothing.
+            place: what the study calls it, where this machine reaches it by another URL.
+        """
+        study, self.shelf = self._study, shelf
+        self.place = place or ([] if shelf is None else [shelf.url, shelf.study])
         self._last: Any = None  # what was shared, so that looking costs next to nothing
         self._last_model = 0
-        self._seen: tuple[Any, Inputs] | None = None
-        if self.shelf is not None:
+        if shelf is not None:
             # Announced models whose files are still on their way are not in use yet.
             study.store.models.arrived = lambda model: (study.folder / model.path).is_dir()
 
@@ -101,6 +116,7 @@ class Sharing:
             ShelfError: the shelf cannot be used now, or lacks something.
             NewerVersionError: a newer version made the model.
         """
+        self._follow()
         if self.home and self.shelf is not None:
             try:
                 self._share()
@@ -114,14 +130,38 @@ class Sharing:
 
         Raises: as `refresh`.
         """
+        self._follow()
         study, fetched = self._study, False
         if self.shelf is None:
             return False
         for model in self._needed():
             if not (study.folder / model.path).is_dir():
-                _fetch_model(study.folder, model, study.store, self.shelf)
+                self._fetch(model, self.shelf)
                 fetched = True
         return fetched
+
+    def _fetch(self, model: Model, shelf: Shelf) -> None:
+        folder, store = self._study.folder, self._study.store
+        try:
+            _fetch_model(folder, model, store, shelf)
+        except ShelfError as error:
+            # `models` has changed, and whoever trained it had not noticed yet.
+            place = (store.settings.get(_about(model.path)) or {}).get("shelf")
+            if place is None or place == self.place:
+                raise
+            try:
+                _fetch_model(folder, model, store, Shelf(*place))
+            except (ShelfError, ConfigError):
+                raise error from None
+
+    def _follow(self) -> None:
+        """Use the folder that study.toml names now: it may be changed while this process goes on."""
+        models = self._study.config.models
+        if self.home and models != ("" if self.shelf is None else self.shelf.url):
+            try:
+                self.use(shelf_of(models, self._study.store))
+            except ConfigError as error:  # it may be mended as well
+                raise ShelfError(str(error)) from error
 
     def _needed(self) -> list[Model]:
         """The announced models that somebody who trains next has to have."""
@@ -151,7 +191,8 @@ class Sharing:
             for file in sorted(working.iterdir())
             if file.is_file()
         }
-        self._study.store.settings.put(_about(path), {"steelyard": __version__, "files": files})
+        about = {"steelyard": __version__, "files": files, "shelf": self.place}
+        self._study.store.settings.put(_about(path), about)
 
     def sweep(self, lease: TrainerLease, *, keep: int) -> None:
         """Remove what killed trainers left on the shelf, and models that nobody starts from any more.
@@ -174,15 +215,21 @@ class Sharing:
                 self.shelf.remove(f"models/{name}")
 
     def _share_models(self) -> None:
-        """Put up models of a study that had some before it had a shelf."""
+        """Put up models of a study that had some before it had this shelf."""
         study, needed = self._study, self._needed()
         if not needed or needed[-1].id == self._last_model:
             return
-        for model in needed:
-            here = study.folder / model.path
-            if here.is_dir() and study.store.settings.get(_about(model.path)) is None:
+        # Earlier versions did not write down where they put something; it is put up once more.
+        missing = [
+            model
+            for model in needed
+            if (study.store.settings.get(_about(model.path)) or {}).get("shelf") != self.place
+        ]
+        for model in missing:
+            if (here := study.folder / model.path).is_dir():
                 self.put_up(here, model.path)
-        self._last_model = needed[-1].id
+        if all((study.folder / model.path).is_dir() for model in missing):  # others are being fetched
+            self._last_model = needed[-1].id
 
     def _share(self) -> None:
         study = self._study
@@ -196,14 +243,15 @@ class Sharing:
         now = (config, {name: _look(path) for name, path in files.items()}, absent)
         if now == self._last:
             return
-        before = (study.store.settings.get(SHARED) or {}).get("files", {})
+        said = study.store.settings.get(SHARED) or {}
+        before = said.get("files", {}) if said.get("shelf") == self.place else {}
         shared = {name: self._put_file(path, before.get(name)) for name, path in files.items()}
         if inputs is not None:
             with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
                 for file in _write_inputs(inputs, Path(folder)):
                     shared[file.name] = self._put_file(file, before.get(file.name))
-        record = {"steelyard": __version__, "config": config, "files": shared}
-        if study.store.settings.get(SHARED) != json.loads(json.dumps(record)):
+        record = {"steelyard": __version__, "config": config, "files": shared, "shelf": self.place}
+        if said != json.loads(json.dumps(record)):
             study.store.settings.put(SHARED, record)
         self._last = now
 

@@ -40,7 +40,7 @@ class Shelf:
     def __init__(self, url: str, study: str) -> None:
         import fsspec
 
-        self.url = url
+        self.url, self.study = url, study
         try:
             self._fs, path = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
