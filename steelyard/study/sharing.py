@@ -16,6 +16,7 @@ import secrets
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -313,12 +314,11 @@ def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None
         )
     check_version(str(about["steelyard"]), f"model {model.id}")
     target = folder / model.path
-    target.parent.mkdir(exist_ok=True)
-    for old in target.parent.glob(".fetching-*"):  # of somebody who was killed
-        if time.time() - old.stat().st_mtime > _FORGOTTEN_SECONDS:
-            shutil.rmtree(old, ignore_errors=True)
-    coming = Path(tempfile.mkdtemp(prefix=".fetching-", dir=target.parent))
+    coming: Path | None = None
     try:
+        target.parent.mkdir(exist_ok=True)
+        _remove_forgotten(target.parent)
+        coming = Path(tempfile.mkdtemp(prefix=".fetching-", dir=target.parent))
         for name, kept in about["files"].items():
             shelf.get(f"{model.path}/{name}", coming / Path(name).name, Kept(*kept))
         sync_tree(coming)
@@ -331,7 +331,16 @@ def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None
                 f"model {model.id} could not be written to {target} ({error.strerror or error}); make room on the disk"
             ) from error
     finally:
-        shutil.rmtree(coming, ignore_errors=True)
+        if coming is not None:
+            shutil.rmtree(coming, ignore_errors=True)
+
+
+def _remove_forgotten(models: Path) -> None:
+    """Remove what somebody was fetching who was killed."""
+    for old in models.glob(".fetching-*"):
+        with suppress(FileNotFoundError):  # another process is done with it
+            if time.time() - old.stat().st_mtime > _FORGOTTEN_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def _about(path: str) -> str:

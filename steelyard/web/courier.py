@@ -43,7 +43,8 @@ class Courier:
             try:
                 self._study.sharing.fetch()
                 said = ""
-            except SteelyardError as error:
+            except Exception as error:  # whatever it was: without this thread no model would come any more
                 if str(error) != said:
-                    log.error("%s; the model before it is used until then", error)
+                    unforeseen = not isinstance(error, SteelyardError)
+                    log.error("%s; the model before it is used until then", error, exc_info=unforeseen)
                 said = str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from steelyard.pairs import Answer
-from steelyard.study import Study
+from steelyard.study import Study, sharing
 from steelyard.study.following import ConfigFollower
 from steelyard.study.lease import TrainerLease
+from steelyard.study.remote import RemoteStudy
+from steelyard.study.sharing import Sharing
+from steelyard.web import courier
 from steelyard.web.trainer import TrainerProcess, pending_work, run_worker
 from tests.waiting import until
 from tests.web.actors import MakeStudy
@@ -165,6 +169,41 @@ def test_the_trainer_of_a_dead_server_ends(make_study: MakeStudy) -> None:
         )  # ended, not yet asked about
 
     until(gone, "the end of the trainer")
+
+
+def test_the_courier_goes_on_whatever_happens(
+    make_study: MakeStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk, an error that nobody foresaw; and what another process fetched is gone the moment one looks at it."""
+    study = make_study(models=f"file://{tmp_path}/shelf")
+    answer(study, 20)
+    study.sharing.refresh()
+    run_worker(
+        RemoteStudy(f"sqlite:///{study.folder}/study.db", "", tmp_path / "cache"), once=True, nice=False
+    )
+    (study.folder / "models" / ".fetching-gone").symlink_to("nowhere")
+    monkeypatch.setattr(courier, "SECONDS", 0.05)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def odd(_: Sharing) -> bool:
+        raise RuntimeError("nobody foresaw this")
+
+    fetching = courier.Courier(study)
+    with monkeypatch.context() as without_room:
+        without_room.setattr(sharing.tempfile, "mkdtemp", full)
+        fetching.start()
+        try:
+            until(lambda: "make room on the disk" in caplog.text, "word of the full disk")
+            with monkeypatch.context() as broken:
+                broken.setattr(Sharing, "fetch", odd)
+                until(lambda: "nobody foresaw this" in caplog.text, "word of the error")
+            assert study.store.models.newest() is None
+            without_room.undo()
+            until(lambda: study.store.models.newest() is not None, "the model")
+        finally:
+            fetching.stop()
 
 
 def test_a_scoring_process_places_a_picture(make_study: MakeStudy, pictures, tmp_path) -> None:  # type: ignore[no-untyped-def]
