@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from steelyard.config import RankerConfig, StudyConfig
-from steelyard.errors import StudyError
+from steelyard.errors import StudyError, why_not
+from steelyard.files import UNFINISHED, sync_file, sync_folder
 from steelyard.images.cache import cached_rows
 from steelyard.images.catalog import Catalog
 from steelyard.images.presence import look_for_files
@@ -20,8 +22,16 @@ from steelyard.privacy import keep_private
 from steelyard.progress import Progress
 from steelyard.store.store import Store
 from steelyard.study.inputs import Inputs
-from steelyard.study.sharing import ABSENT, INPUTS, SHARED, SOME_INPUTS, check_version, shelf_of
-from steelyard.study.shelf import Kept, Shelf
+from steelyard.study.sharing import (
+    ABSENT,
+    INPUTS,
+    SHARED,
+    SOME_INPUTS,
+    check_version,
+    remove_forgotten,
+    shelf_of,
+)
+from steelyard.study.shelf import Kept, Shelf, ShelfError
 from steelyard.study.study import Study
 
 __all__ = ["RemoteStudy"]
@@ -89,6 +99,8 @@ class RemoteStudy:
             self.folder = cache / shelf.study
             for folder in (self.folder / "models", self.folder / "cache"):
                 folder.mkdir(parents=True, exist_ok=True)
+                remove_forgotten(folder, f".*{UNFINISHED}")
+            remove_forgotten(self.folder, f".*{UNFINISHED}")
             keep_private(self.folder, new=True)
             _forget_zeros(self.folder / "cache")
             self._take(record, shelf)
@@ -216,11 +228,21 @@ class RemoteStudy:
         )  # fmt: skip
 
     def _get(self, target: Path, kept: Kept, shelf: Shelf) -> None:
-        if target.exists():  # named after its content, and renamed when it was whole
+        """Have a file that is named after its content; another worker may be fetching it into the same folder."""
+        if target.exists() and target.stat().st_size == kept.bytes:  # after a power cut it may be empty
             return
-        coming = target.with_name(f"{target.name}.new")
-        shelf.get(f"files/{kept.digest}", coming, kept)
-        coming.rename(target)
+        coming = target.with_name(f".{target.name}.{secrets.token_hex(4)}{UNFINISHED}")
+        try:
+            shelf.get(f"files/{kept.digest}", coming, kept)
+            sync_file(coming)
+            coming.replace(target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise ShelfError(
+                f"what the study shares cannot be kept here: {why_not(error, target)}"
+            ) from error
+        finally:
+            coming.unlink(missing_ok=True)
 
 
 def _place_of(record: dict[str, Any], name: str) -> list[str]:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from steelyard.study.study import Study
 
 __all__ = [
-    "ABSENT", "INPUTS", "SHARED", "SOME_INPUTS", "NewerVersionError", "Sharing", "check_version", "leave_shelf", "shelf_of",
+    "ABSENT", "INPUTS", "SHARED", "SOME_INPUTS", "NewerVersionError", "Sharing", "check_version", "leave_shelf", "remove_forgotten",
+    "shelf_of",
 ]  # fmt: skip
 
 SHARED = "shared study"
@@ -317,7 +318,7 @@ def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None
     coming: Path | None = None
     try:
         target.parent.mkdir(exist_ok=True)
-        _remove_forgotten(target.parent)
+        remove_forgotten(target.parent, ".fetching-*")
         coming = Path(tempfile.mkdtemp(prefix=".fetching-", dir=target.parent))
         for name, kept in about["files"].items():
             shelf.get(f"{model.path}/{name}", coming / Path(name).name, Kept(*kept))
@@ -335,12 +336,16 @@ def _fetch_model(folder: Path, model: Model, store: Store, shelf: Shelf) -> None
             shutil.rmtree(coming, ignore_errors=True)
 
 
-def _remove_forgotten(models: Path) -> None:
-    """Remove what somebody was fetching who was killed."""
-    for old in models.glob(".fetching-*"):
-        with suppress(FileNotFoundError):  # another process is done with it
-            if time.time() - old.stat().st_mtime > _FORGOTTEN_SECONDS:
+def remove_forgotten(folder: Path, pattern: str) -> None:
+    """Remove what somebody was fetching who was killed, files and folders."""
+    for old in folder.glob(pattern):
+        with suppress(OSError):  # another process is done with it, or it is somebody else's
+            if time.time() - old.stat().st_mtime <= _FORGOTTEN_SECONDS:
+                continue
+            if old.is_dir():
                 shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.unlink()
 
 
 def _about(path: str) -> str:

@@ -6,7 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from steelyard.cli import app
 from steelyard.errors import ConfigError, SteelyardError, StoreError, StudyError
 from steelyard.rescue import backup_study, check_study, restore_study
 from steelyard.store.store import Store
-from steelyard.study import Study, sharing
+from steelyard.study import Study, remote, sharing
 from steelyard.study.remote import RemoteStudy
 from steelyard.study.sharing import NewerVersionError
 from steelyard.study.shelf import Kept, Shelf, ShelfError
@@ -65,6 +68,45 @@ def test_the_worker_follows_settings_and_starts_again_where_it_was(shared: Study
     before = sorted(path.name for path in remote.folder.iterdir())
     assert RemoteStudy(store_of(shared), "", tmp_path / "cache").folder == remote.folder
     assert sorted(path.name for path in remote.folder.iterdir()) == before
+
+
+def test_two_workers_may_start_with_one_cache(
+    shared: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, get = threading.Barrier(2), Shelf.get
+
+    def at_once(shelf: Shelf, name: str, file: Path, kept: Kept) -> None:
+        get(shelf, name, file, kept)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(5)
+
+    def start() -> Path:
+        return RemoteStudy(store_of(shared), "", tmp_path / "cache").folder
+
+    monkeypatch.setattr(Shelf, "get", at_once)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(start), pool.submit(start)
+        assert first.result() == second.result()
+    assert not list(first.result().rglob("*.unfinished"))
+
+
+def test_a_file_that_a_power_cut_left_empty_is_fetched_again(
+    shared: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    monkeypatch.setattr(remote, "sync_file", lambda file: synced.append(file.read_bytes()))
+    folder = RemoteStudy(store_of(shared), "", tmp_path / "cache").folder
+    [rows] = folder.glob("catalog.features.*.npy")
+    whole = rows.read_bytes()
+    assert whole in synced, "it is on disk before it has its name"
+    rows.write_bytes(b"")
+    left, coming = (folder / f".x.npy.{name}.unfinished" for name in ("left", "coming"))
+    left.touch()
+    coming.touch()
+    os.utime(left, (0, 0))
+    RemoteStudy(store_of(shared), "", tmp_path / "cache")
+    assert rows.read_bytes() == whole
+    assert (left.exists(), coming.exists()) == (False, True), "only what nobody is fetching any more"
 
 
 def test_a_damaged_or_missing_model_is_never_used(shared: Study, tmp_path: Path) -> None:
