@@ -19,6 +19,7 @@ from steelyard.images.cache import UnreadableImages
 from steelyard.images.catalog import Catalog
 from steelyard.progress import Progress
 from steelyard.ranker.inputs import missing_inputs, read_inputs
+from steelyard.scoring.source import file_identity
 
 if TYPE_CHECKING:
     from steelyard.study.study import Study
@@ -90,7 +91,8 @@ def describe_many(
 
 def _describe(task: _Task) -> tuple[int, list[str]]:
     """Compute a part; how many were tried, and what could not be read."""
-    catalog = _catalog(task.study / "catalog.arrow").subset(task.rows)
+    file = task.study / "catalog.arrow"
+    catalog = _catalog(file, file_identity(file)).subset(task.rows)
     try:
         read_inputs(catalog, task.config, cache=task.study / "cache")
     except UnreadableImages as error:
@@ -99,5 +101,5 @@ def _describe(task: _Task) -> tuple[int, list[str]]:
 
 
 @lru_cache(maxsize=1)
-def _catalog(path: Path) -> Catalog:
+def _catalog(path: Path, _identity: tuple[int, int, int]) -> Catalog:
     return Catalog.open(path)

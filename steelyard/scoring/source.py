@@ -17,7 +17,7 @@ from steelyard.errors import CatalogError, ConfigError
 from steelyard.images.listing import list_images
 from steelyard.images.remote import is_url
 
-__all__ = ["Source", "open_matrix", "paths_of_part", "write_source"]
+__all__ = ["Source", "file_identity", "open_matrix", "paths_of_part", "write_source"]
 
 _PART = {"features": 1_000, "pixels": 1_000, "activations": 200}
 _PART_ROWS = 10_000
@@ -89,8 +89,14 @@ def write_source(given: str, config: RankerConfig, file: Path, part: int = 0) ->
 
 def paths_of_part(file: Path, number: int) -> list[str]:
     """Paths of the images of a part."""
-    found: list[str] = _list_file(file).read_row_group(number).column("path").to_pylist()
+    found: list[str] = _list_file(file, file_identity(file)).read_row_group(number).column("path").to_pylist()
     return found
+
+
+def file_identity(path: Path) -> tuple[int, int, int]:
+    """Which file has this name now: a process that remembers files by name alone takes an older one for it."""
+    seen = path.stat()
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 def open_matrix(place: str) -> NDArray[Any]:
@@ -125,7 +131,7 @@ def _pieces(paths: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 @lru_cache(maxsize=1)  # a worker reads many parts of one list
-def _list_file(file: Path) -> Any:
+def _list_file(file: Path, _identity: tuple[int, int, int]) -> Any:
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(file)

@@ -55,3 +55,15 @@ def test_parts_on_ray_fill_the_cache_of_the_study(
     np.testing.assert_array_equal(many.seen().rows, seen.rows)
     assert many.seen().absent.tolist() == seen.absent.tolist() == [7]
     assert describe_many(many, jobs=1).computed == 0  # nothing but the bad one is looked at again
+
+
+def test_a_process_that_computed_features_knows_of_images_that_joined_later(
+    make: Callable[[str], Study], tmp_path: Path
+) -> None:
+    study = make("grows")
+    assert describe_many(study, jobs=1).computed == N - 1
+    for k in range(3):
+        draw(tmp_path / "more" / f"m{k}.png", 100 + k)
+    study.add(tmp_path / "more")
+    done = describe_many(study, jobs=1)
+    assert (done.images, done.computed) == (N + 3, 3)

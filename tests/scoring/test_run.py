@@ -57,9 +57,8 @@ def test_ray_gives_the_same_parts_though_a_worker_is_killed(
     assert int((tmp_path / "killed").read_text()) != os.getpid()
     assert (done.rows, done.computed) == (NEW, 5)
     for name in sorted(path.name for path in (tmp_path / "here").glob("part-*")):
-        pd.testing.assert_frame_equal(
-            read(tmp_path / "here" / name), read(tmp_path / "ray" / name), check_exact=True
-        )
+        here, ray = read(tmp_path / "here" / name), read(tmp_path / "ray" / name)
+        pd.testing.assert_frame_equal(here, ray, check_exact=True)
     again = score_many(study, str(new), tmp_path / "ray", part=5, jobs=1)  # another engine goes on with it
     assert again.computed == 0
     assert not list((tmp_path / "ray").glob("*.unfinished"))
@@ -101,6 +100,18 @@ def test_a_part_that_is_gone_or_damaged_is_computed_again(study: Study, new: Pat
     assert score_many(study, str(new), output, part=5, jobs=1).computed == 2
     pd.testing.assert_frame_equal(read(output), before)
     assert score_many(study, str(new), output, part=5, jobs=1).computed == 0
+
+
+def test_a_folder_that_is_made_anew_has_the_rows_of_its_own_list(
+    study: Study, new: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    score_many(study, str(new), output, jobs=1)
+    shutil.rmtree(output)
+    for k in range(3):
+        draw(tmp_path / "others" / f"o{k}.png", 300 + k)
+    assert score_many(study, str(tmp_path / "others"), output, jobs=1).rows == 3
+    assert read(output)["path"].tolist() == ["o0.png", "o1.png", "o2.png"]
 
 
 def test_another_model_other_images_and_other_parts_are_refused(
