@@ -12,6 +12,7 @@ Names that begin with a line are passed over by readers of datasets.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,14 +21,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import StudyError, why_not
-from steelyard.files import UNFINISHED, replacing, write_atomically
+from steelyard.errors import StudyError
+from steelyard.files import UNFINISHED, write_atomically
 from steelyard.progress import Progress
-from steelyard.scoring.part import Job, PartDone, part_file
+from steelyard.scoring.parquet import read_rows, told_by, write_rows, writing
+from steelyard.scoring.part import LIST, Job, PartDone, part_file
 
-__all__ = ["DONE", "JOB", "finished_part", "prepared", "read_done", "same_job", "write_done", "write_ranks"]
+__all__ = [
+    "begin",
+    "finished_part",
+    "no_longer_done",
+    "prepared",
+    "read_done",
+    "same_job",
+    "write_done",
+    "write_ranks",
+]
 
 JOB, DONE, _LOCK = "_job.json", "_done.json", "_lock"
+_PART = re.compile(r"part-\d{6,}\.parquet")
+_HALF = re.compile(
+    rf"\.({_PART.pattern}|{'|'.join(map(re.escape, (JOB, DONE, LIST)))})(\..+)?{re.escape(UNFINISHED)}"
+)
 _FORMAT = 1
 
 
@@ -44,64 +59,50 @@ def prepared(output: Path) -> Iterator[None]:
         raise StudyError(
             f"{output} is a file; with --engine scores go into a folder of Parquet files: choose another name, or delete it"
         )
-    others = [path for path in output.iterdir() if not _ours(path)] if output.is_dir() else []
-    if others:
-        raise StudyError(f"{output} holds {others[0].name}, which is no part of scores; choose a new folder")
-    mine = False
-    try:
+    lock = FileLock(output / _LOCK)
+    with writing(output):
+        others = [path for path in output.iterdir() if not _ours(path)] if output.is_dir() else []
+        if others:
+            raise StudyError(
+                f"{output} holds {others[0].name}, which is no part of scores; choose a new folder"
+            )
         output.mkdir(parents=True, exist_ok=True)
-        with FileLock(output / _LOCK, timeout=0):
-            mine = True
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise StudyError(
+                f"{output} is being filled by another process; wait for it, or choose another folder"
+            ) from None
+    try:
+        with writing(output):
             for path in output.iterdir():
                 if path.name.endswith(UNFINISHED):
                     path.unlink(missing_ok=True)
-            yield
-    except Timeout:
-        raise StudyError(
-            f"{output} is being filled by another process; wait for it, or choose another folder"
-        ) from None
-    except OSError as error:
-        raise StudyError(f"scores cannot be written: {why_not(error, output)}") from error
+        yield
     finally:
+        lock.release()
         # Nothing came of it, not even a list: leave no empty folder behind.
-        if mine and [path.name for path in output.iterdir()] == [_LOCK]:
-            with suppress(OSError):
+        with suppress(OSError):
+            if [path.name for path in output.iterdir()] == [_LOCK]:
                 (output / _LOCK).unlink()
                 output.rmdir()
 
 
 def _ours(path: Path) -> bool:
-    return path.name.startswith(("_", "part-")) or path.name.endswith(UNFINISHED)
+    """Whether a file is called as this job calls its own; Spark's parts and `_SUCCESS` are not."""
+    return path.name in (JOB, DONE, LIST, _LOCK) or bool(_PART.fullmatch(path.name) or _HALF.fullmatch(path.name))  # fmt: skip
 
 
 def same_job(job: Job, given: str) -> bool:
-    """Whether the folder goes on with this job (True), or is new and begins it (False).
+    """Whether the folder goes on with this job (True), or is new (False) and `begin` has to be called.
 
     Raises:
         StudyError: it holds scores of another model or of other images, and which.
     """
-    about = {
-        "format": _FORMAT,
-        "fingerprint": job.fingerprint,
-        "model": job.plan.model,
-        "model_fingerprint": job.plan.fingerprint,
-        "source": given,
-        "source_fingerprint": job.source.fingerprint,
-        "images": job.source.count,
-        "part": job.source.part,
-    }
-    path = job.output / JOB
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        write_atomically(path, json.dumps(about, indent=2), private=False)
-        return False
-    except (OSError, ValueError) as error:
-        raise StudyError(
-            f"{path} cannot be read ({error}); delete {job.output} and score again, or choose another folder"
-        ) from error
-    if before.get("fingerprint") == job.fingerprint:
-        return True
+    before, about = _read_job(job.output), _about(job, given)
+    if before is None or before["fingerprint"] == job.fingerprint:
+        _refuse_strangers(job)
+        return before is not None
     if before.get("model_fingerprint") != about["model_fingerprint"]:
         what = f"scores of model {before.get('model')} on its scales, and the newest is now model {job.plan.model}"
     elif before.get("source_fingerprint") != about["source_fingerprint"]:
@@ -111,21 +112,70 @@ def same_job(job: Job, given: str) -> bool:
     raise StudyError(f"{job.output} holds {what}; choose another folder, or delete this one")
 
 
-def finished_part(job: Job, number: int) -> PartDone | None:
-    """What came of a part that is there and whole; None where it has to be computed."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
+def _read_job(output: Path) -> dict[str, Any] | None:
+    path = output / JOB
     try:
-        file = pq.ParquetFile(part_file(job.output, number))
-        if (file.schema_arrow.metadata or {}).get(b"steelyard") != job.fingerprint.encode():
-            return None
-        columns = file.read(columns=["off_domain", "error"])
-    except (OSError, pa.ArrowException):
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(before, dict) or not {"fingerprint", "images", "part"} <= set(before):
+            raise ValueError("it does not say what was scored")
+    except FileNotFoundError:
         return None
-    failed = pc.sum(pc.not_equal(columns["error"], "")).as_py() or 0
-    return PartDone(number, len(columns), int(failed), int(pc.sum(columns["off_domain"]).as_py() or 0))
+    except (OSError, ValueError) as error:
+        raise StudyError(
+            f"{path} cannot be read ({error}); delete {output} and score again, or choose another folder"
+        ) from error
+    return before
+
+
+def begin(job: Job, given: str) -> None:
+    """Say what the folder is about; the list is there."""
+    with writing(job.output):
+        write_atomically(job.output / JOB, json.dumps(_about(job, given), indent=2), private=False)
+
+
+def _about(job: Job, given: str) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "fingerprint": job.fingerprint,
+        "model": job.plan.model,
+        "model_fingerprint": job.plan.fingerprint,
+        "source": given,
+        "source_fingerprint": job.source.fingerprint,
+        "images": job.source.count,
+        "part": job.source.part,
+    }
+
+
+def _refuse_strangers(job: Job) -> None:
+    """Readers take every part for rows of the table, also one that an earlier job left or somebody put there."""
+    ours = {part_file(job.output, number).name for number in range(job.source.parts)}
+    for path in sorted(job.output.glob("part-*")):
+        # One that cannot be read is computed again, if it has its place here.
+        if path.name not in ours or told_by(path) not in (None, job.fingerprint):
+            raise StudyError(
+                f"{job.output} holds {path.name}, which is of other scores than these; choose another folder, or delete this one"
+            )
+
+
+def finished_part(job: Job, number: int) -> PartDone | None:
+    """What came of a part that is there and whole; None where it has to be computed.
+
+    All of it is read: a page that is damaged shows in no other way.
+    """
+    import pyarrow.compute as pc
+
+    file = part_file(job.output, number)
+    first, end = job.source.span(number)
+    if told_by(file) != job.fingerprint:
+        return None
+    try:
+        table = read_rows(file)
+    except StudyError:
+        return None
+    if len(table) < end - first:
+        return None
+    failed = pc.sum(pc.not_equal(table["error"], "")).as_py() or 0
+    return PartDone(number, len(table), int(failed), int(pc.sum(table["off_domain"]).as_py() or 0))
 
 
 def write_ranks(job: Job, progress: Progress | None) -> None:
@@ -134,10 +184,9 @@ def write_ranks(job: Job, progress: Progress | None) -> None:
     Of all rows only scores and ranks are in memory. Whoever is killed here begins with the ranks again.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     files = [part_file(job.output, number) for number in range(job.source.parts)]
-    scores = [_scores(pq.ParquetFile(file).read(columns=["score"])) for file in files]
+    scores = [_scores(read_rows(file, ["score"])) for file in files]
     ends = np.cumsum([len(part) for part in scores])
     flat = np.concatenate(scores)
     del scores
@@ -145,12 +194,11 @@ def write_ranks(job: Job, progress: Progress | None) -> None:
     ranks = np.zeros(len(flat), dtype=np.int64)
     ranks[known[np.argsort(-flat[known], kind="stable")]] = np.arange(1, len(known) + 1)
     for number, (file, end) in enumerate(zip(files, ends.tolist(), strict=True)):
-        table = pq.ParquetFile(file).read()
+        table = read_rows(file)
         own = ranks[end - len(table) : end]
         column = pa.array(own, pa.int64(), mask=own == 0)
         table = table.set_column(table.schema.get_field_index("rank"), "rank", column)
-        with replacing(file, private=False, sync=False) as new:
-            pq.write_table(table, new)
+        write_rows(table, file, job.fingerprint)
         if progress is not None:
             progress(number + 1, len(files), "ranks")
 
@@ -160,14 +208,21 @@ def _scores(table: Any) -> NDArray[np.float64]:
 
 
 def read_done(output: Path) -> dict[str, Any] | None:
-    """What `write_done` wrote; None where the job is not finished."""
+    """What `write_done` wrote; None where the job is not finished, or nobody can tell."""
     try:
-        found: dict[str, Any] = json.loads((output / DONE).read_text(encoding="utf-8"))
+        found = json.loads((output / DONE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def write_done(output: Path, facts: dict[str, Any]) -> None:
     """Say that every part is there with its ranks."""
-    write_atomically(output / DONE, json.dumps(facts, indent=2), private=False)
+    with writing(output):
+        write_atomically(output / DONE, json.dumps(facts, indent=2), private=False)
+
+
+def no_longer_done(output: Path) -> None:
+    """Parts are missing, or their ranks."""
+    with writing(output):
+        (output / DONE).unlink(missing_ok=True)

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import CatalogError, ImageError
-from steelyard.files import replacing
 from steelyard.images import dicom
 from steelyard.images.decode import RGB, decode, quiet
 from steelyard.images.files import content_id
@@ -29,6 +28,7 @@ from steelyard.images.listing import address, read_bytes
 from steelyard.images.remote import REST_SECONDS
 from steelyard.images.unreachable import UnreachableError
 from steelyard.ranker.inputs import read_inputs
+from steelyard.scoring.parquet import write_rows
 from steelyard.scoring.source import Source, open_matrix, paths_of_part
 from steelyard.study.scorer import ScorePlan, Scorer
 
@@ -91,12 +91,10 @@ def score_part(task: tuple[Job, int]) -> PartDone:
     job, number = task
     scorer = _scorer(job.plan)
     names, ids, errors, inputs = (_rows if job.source.kind == "rows" else _images)(job, number, scorer)
-    table = _table(names, ids, errors, scorer.columns(inputs), job.fingerprint)
+    table = _table(names, ids, errors, scorer.columns(inputs))
+    write_rows(table, part_file(job.output, number), job.fingerprint)
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    with replacing(part_file(job.output, number), private=False) as file:
-        pq.write_table(table, file)
     flagged = int(pc.sum(table["off_domain"]).as_py() or 0)
     return PartDone(number, len(table), sum(map(bool, errors)), flagged)
 
@@ -221,9 +219,7 @@ class _Batch:
         return np.zeros((8, 8, 3), dtype=np.uint8)
 
 
-def _table(
-    names: list[str], ids: list[str], errors: list[str], columns: dict[str, NDArray[Any]], fingerprint: str
-) -> Any:
+def _table(names: list[str], ids: list[str], errors: list[str], columns: dict[str, NDArray[Any]]) -> Any:
     """As `steelyard score` orders its columns; ranks are known when all parts are."""
     import pyarrow as pa
 
@@ -244,4 +240,4 @@ def _table(
         "off_domain": pa.array(off, pa.bool_()),
         "error": pa.array(errors, pa.string()),
     }
-    return pa.table(arrays).replace_schema_metadata({"steelyard": fingerprint})
+    return pa.table(arrays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +14,16 @@ from steelyard.files import UNFINISHED
 from steelyard.progress import Progress
 from steelyard.ranker.ranker import load_ranker
 from steelyard.scoring.folder import (
-    DONE,
-    JOB,
+    begin,
     finished_part,
+    no_longer_done,
     prepared,
     read_done,
     same_job,
     write_done,
     write_ranks,
 )
+from steelyard.scoring.parquet import writing
 from steelyard.scoring.part import LIST, Job, PartDone, score_part
 from steelyard.scoring.source import Source, write_source
 from steelyard.study.asked import question_key
@@ -93,13 +94,14 @@ def score_many(
     config = load_ranker(plan.folder).config
     with prepared(place):
         job = _job(plan, source, config, place, part)
-        goes_on = same_job(job, source)
-        done = [finished_part(job, number) for number in range(job.source.parts)] if goes_on else []
+        done = [finished_part(job, number) for number in range(job.source.parts)]
         finished = [one for one in done if one is not None]
         missing = sorted(set(range(job.source.parts)) - {one.number for one in finished})
-        if not missing and (before := read_done(place)) is not None:
-            return Scored(**{**before, "computed": 0})
-        (place / DONE).unlink(missing_ok=True)
+        found = _together(finished, job, computed=0)
+        # What it says is looked at too: one that is damaged, or of other parts, says nothing about ranks.
+        if not missing and {**(read_done(place) or {}), "computed": 0} == asdict(found):
+            return found
+        no_longer_done(place)
         gpu = config.device.partition(":")[0] != "cpu"
         tasks = [(job, number) for number in missing]
         new = run_all(
@@ -107,25 +109,37 @@ def score_many(
         )
         finished += _counted(new, finished, job.source, progress)
         write_ranks(job, progress)
-        found = Scored(
-            sum(one.rows for one in finished), sum(one.failed for one in finished), sum(one.flagged for one in finished),
-            job.source.parts, len(missing), plan.model,
-        )  # fmt: skip
+        found = _together(finished, job, computed=len(missing))
         write_done(place, asdict(found))
         return found
 
 
 def _job(plan: ScorePlan, given: str, config: RankerConfig, output: Path, part: int) -> Job:
-    """The list is written beside an earlier one, which stays as it is where the job goes on or is another."""
+    """The job, listed and begun. The list is written beside an earlier one, which stays if the folder is of another job.
+
+    Where the folder is of this one the new list takes its place all the same: nobody knows whether the earlier is whole.
+    """
     new = output / f".{LIST}{UNFINISHED}"
     try:
         source = write_source(given, config, new, part)
         both = f"{plan.fingerprint} {source.fingerprint} {source.part}".encode()
-        if source.kind == "images" and not (output / JOB).exists():
-            new.replace(output / LIST)
-        return Job(plan, source, output, hashlib.blake2b(both).hexdigest()[:32])
+        job = Job(plan, source, output, hashlib.blake2b(both).hexdigest()[:32])
+        goes_on = same_job(job, given)
+        if source.kind == "images":
+            with writing(output):
+                new.replace(output / LIST)
+        if not goes_on:
+            begin(job, given)
+        return job
     finally:
         new.unlink(missing_ok=True)
+
+
+def _together(parts: Sequence[PartDone], job: Job, *, computed: int) -> Scored:
+    return Scored(
+        sum(one.rows for one in parts), sum(one.failed for one in parts), sum(one.flagged for one in parts),
+        job.source.parts, computed, job.plan.model,
+    )  # fmt: skip
 
 
 def _workers(jobs: int, engine: Engine, gpu: bool) -> int:

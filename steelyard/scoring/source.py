@@ -16,6 +16,7 @@ from steelyard.config import RankerConfig
 from steelyard.errors import CatalogError, ConfigError
 from steelyard.images.listing import list_images
 from steelyard.images.remote import is_url
+from steelyard.scoring.parquet import writing
 
 __all__ = ["Source", "file_identity", "open_matrix", "paths_of_part", "write_source"]
 
@@ -79,7 +80,7 @@ def write_source(given: str, config: RankerConfig, file: Path, part: int = 0) ->
 
     listing, size = list_images(given), part or _PART[config.inputs]
     digest, count = hashlib.blake2b(listing.root.encode()), 0
-    with pq.ParquetWriter(file, pa.schema([("path", pa.string())])) as writer:
+    with writing(file.parent), pq.ParquetWriter(file, pa.schema([("path", pa.string())])) as writer:
         for paths in _pieces(listing.paths, size):
             writer.write_table(pa.table({"path": paths}), row_group_size=size)
             digest.update(b"\0".join(path.encode() for path in paths) + b"\0")
@@ -88,8 +89,21 @@ def write_source(given: str, config: RankerConfig, file: Path, part: int = 0) ->
 
 
 def paths_of_part(file: Path, number: int) -> list[str]:
-    """Paths of the images of a part."""
-    found: list[str] = _list_file(file, file_identity(file)).read_row_group(number).column("path").to_pylist()
+    """Paths of the images of a part.
+
+    Raises:
+        CatalogError: the list cannot be read here.
+    """
+    import pyarrow as pa
+
+    try:
+        group = _list_file(file, file_identity(file)).read_row_group(number)
+    except (OSError, pa.ArrowException) as error:
+        raise CatalogError(
+            f"the list {file} cannot be read ({error}); every machine has to see the folder of the scores under the same path, "
+            "and the same command writes the list again"
+        ) from error
+    found: list[str] = group.column("path").to_pylist()
     return found
 
 

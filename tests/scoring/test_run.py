@@ -144,9 +144,10 @@ def test_what_is_no_folder_of_scores_is_left_alone(study: Study, new: Path, tmp_
     with pytest.raises(StudyError, match="which is no part of scores; choose a new folder"):
         score_many(study, str(new), new)
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "_job.json").write_text("{")
-    with pytest.raises(StudyError, match=r"_job\.json cannot be read"):
-        score_many(study, str(new), tmp_path / "broken")
+    for text in ("{", "[]", "{}"):
+        (tmp_path / "broken" / "_job.json").write_text(text)
+        with pytest.raises(StudyError, match=r"_job\.json cannot be read .*; delete .* and score again"):
+            score_many(study, str(new), tmp_path / "broken")
     with pytest.raises(ConfigError, match="unknown engine 'slurm'"):
         score_many(study, str(new), tmp_path / "out", engine="slurm")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is for the engine ray"):
