@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from steelyard.study.study import Study
 
 __all__ = ["Scored", "score_many"]
+
+# A path has one of the two slashes; a drive of Windows has one letter.
+_ADDRESS = re.compile(r"[a-z][a-z0-9.+-]+:/", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def score_many(
     Args:
         study: with a model.
         source: a folder, a CSV or Parquet list, an address of either, or a `.npy` of feature rows.
-        output: folder; what is in it must be of the same job.
+        output: folder, no address; what is in it must be of the same job.
         engine: `local` or `ray`. On a cluster every machine has to see study, source and output under the same paths.
         address: of a Ray cluster, as for `engine.run_all`.
         jobs: workers; 0 takes one per core, or one per GPU.
@@ -84,12 +88,16 @@ def score_many(
 
     Raises:
         StudyError: there is no model, or the folder holds something else.
-        CatalogError, ConfigError: there is nothing to score, or not by this study's model.
+        CatalogError, ConfigError: there is nothing to score, or not by this study's model; or the output is an address.
         EngineError: workers were killed again and again.
     """
     if part < 0 or jobs < 0:
         raise ConfigError(f"parts and jobs are counted, 0 chooses them; not {min(part, jobs)}")
     key = None if question is None else question_key(study.config, question)
+    if _ADDRESS.match(str(output)):
+        raise ConfigError(
+            f"scores are written into a folder that this machine sees, not to {output}; name a folder, and copy it there when it is done"
+        )
     plan, place = plan_of(study, key), Path(output).absolute()
     config = load_ranker(plan.folder).config
     with prepared(place):

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.errors import StudyError
+from steelyard.errors import ConfigError, StudyError
 from steelyard.scoring import run, score_many
 from steelyard.study import Study
 from tests.study.growing import draw
@@ -128,6 +128,19 @@ def test_a_list_that_is_gone_is_written_again(study: Study, tmp_path: Path) -> N
     (output / "_list.parquet").write_bytes(b"damaged")
     (output / "part-000001.parquet").unlink()
     assert score_many(study, str(tmp_path / "new"), output, part=2, jobs=1).computed == 1
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_an_address_is_no_folder_to_write_to(
+    rows_study: Study, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for output in ("s3://bucket/scores", "file:///scores"):
+        with pytest.raises(
+            ConfigError, match="scores are written into a folder that this machine sees, not to"
+        ):
+            score_many(rows_study, rows, kind(output), jobs=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
 
 
 def test_only_what_cannot_be_written_is_said_to_be_so(
