@@ -9,15 +9,18 @@ Nothing is opened to list it, except files without a suffix (DICOM often has non
 from __future__ import annotations
 
 import csv
+import heapq
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.files import find_images
-from steelyard.images.remote import as_place, is_url, join, list_urls, read_url
+from steelyard.images.remote import as_place, check_url, is_url, join, list_urls, read_url
+from steelyard.images.report import Noticed
+from steelyard.images.search import Search
 
 __all__ = ["LIST_SUFFIXES", "Listing", "address", "list_images", "read_bytes"]
 
@@ -32,10 +35,17 @@ class Listing:
     Attributes:
         root: what paths are relative to: a folder, or its address.
         paths: as the list has them, or relative to the folder, with forward slashes.
+        bad: files of a folder whose names cannot be used.
     """
 
     root: str
     paths: Iterable[str]
+    bad: Sequence[Noticed] = ()
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Every file: its path, and the reason why it cannot be used, or ""; a folder's in the order of their names."""
+        usable = ((path, "") for path in self.paths)
+        return heapq.merge(usable, sorted((_printable(one.path), one.reason) for one in self.bad))
 
     def address(self, path: str) -> str:
         """Where the bytes of an image are."""
@@ -70,8 +80,8 @@ def list_images(source: str) -> Listing:
         root = str(place).rpartition("/")[0] if isinstance(place, str) else str(place.absolute().parent)
         return Listing(root, _from_list(place))
     if isinstance(place, str):
-        return Listing(place, _found(list_urls(place).paths, source))
-    return Listing(str(place.absolute()), _found(find_images(place).paths, source))
+        return _found(place, list_urls(place), source)
+    return _found(str(place.absolute()), find_images(place), source)
 
 
 def read_bytes(place: str) -> bytes:
@@ -82,7 +92,11 @@ def read_bytes(place: str) -> bytes:
         UnreachableError: nobody answers at its URL now.
     """
     if is_url(place):
-        return read_url(place)
+        try:
+            return read_url(check_url(place))
+        except (CatalogError, OSError, TypeError, ValueError) as error:
+            # A list has addresses that are none, and of kinds that nobody reads or that need more than an address.
+            raise ImageError(place, f"cannot be read: {str(error).removeprefix(f'{place}: ')}") from error
     try:
         path = as_place(place)
         assert isinstance(path, Path)
@@ -100,10 +114,15 @@ def _has_scheme(path: str) -> bool:
     return is_url(path) or path.lower().startswith("file://")
 
 
-def _found(paths: list[str], source: str) -> list[str]:
-    if not paths:
+def _found(root: str, search: Search, source: str) -> Listing:
+    if not search.paths and not search.bad:
         raise CatalogError(f"{source} has no images")
-    return paths
+    return Listing(root, search.paths, search.bad)
+
+
+def _printable(name: str) -> str:
+    """A name whose bytes are no UTF-8 stands in tables with the numbers of those bytes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _from_list(place: Path | str) -> Iterator[str]:

@@ -6,10 +6,6 @@ A picture that cannot be scored is a row with the reason. A stand-in keeps its p
 from __future__ import annotations
 
 import io
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -24,10 +20,8 @@ from steelyard.images import dicom
 from steelyard.images.decode import RGB, decode, quiet
 from steelyard.images.files import content_id
 from steelyard.images.formats import HEAD_BYTES, sniff
-from steelyard.images.listing import address, read_bytes
-from steelyard.images.remote import REST_SECONDS
-from steelyard.images.unreachable import UnreachableError
 from steelyard.ranker.inputs import read_inputs
+from steelyard.scoring.fetching import TOGETHER, fetched
 from steelyard.scoring.parquet import write_rows
 from steelyard.scoring.source import Source, open_matrix, paths_of_part
 from steelyard.study.scorer import ScorePlan, Scorer
@@ -35,9 +29,6 @@ from steelyard.study.scorer import ScorePlan, Scorer
 __all__ = ["LIST", "Job", "PartDone", "part_file", "score_part"]
 
 LIST = "_list.parquet"  # readers of a dataset pass over names that begin with a line
-_TOGETHER = 16  # pictures whose bytes are at hand at a time, and as many that are being fetched
-_READERS = 4  # threads that fetch them: waiting for a disk or a network takes no core
-_WAITS = 3  # so often a host that does not answer is waited for
 _TELLING = 16  # so many images in a row that cannot be fetched are no accident of a file
 
 
@@ -86,7 +77,7 @@ def score_part(task: tuple[Job, int]) -> PartDone:
     """Score one part and write it.
 
     Raises:
-        CatalogError: not one of its images can be fetched: the fault is not with a file.
+        CatalogError: not one of its images can be fetched, or a host is away: the fault is not with a file.
     """
     job, number = task
     scorer = _scorer(job.plan)
@@ -120,55 +111,33 @@ def _rows(job: Job, number: int, scorer: Scorer) -> Part:
 
 
 def _images(job: Job, number: int, scorer: Scorer) -> Part:
-    paths = paths_of_part(job.output / LIST, number)
-    fetched = _fetched(job.source.place, paths)
+    listed = paths_of_part(job.output / LIST, number)
+    files = fetched(job.source.place, listed)
     pictures: list[_Picture] = []
     inputs: list[NDArray[Any]] = []
-    missing = 0
-    while together := list(islice(fetched, _TOGETHER)):
-        missing += sum(isinstance(data, ImageError) for _, data in together)
+    unusable = {path for path, reason in listed if reason}
+    missing: list[str] = []
+    tried = 0
+    while together := list(islice(files, TOGETHER)):
         batch = [picture for path, data in together for picture in _frames(path, data)]
         inputs.append(
             read_inputs(_Batch(batch, job.plan.max_megapixels), scorer.config)  # type: ignore[arg-type]
         )
         pictures += batch
-        if missing == len(pictures) >= _TELLING:
+        tried += sum(path not in unusable for path, _ in together)
+        missing += [
+            f"{path} {data.reason}"
+            for path, data in together
+            if isinstance(data, ImageError) and path not in unusable
+        ]
+        if len(missing) == tried >= _TELLING:
             raise CatalogError(
-                f"not one of the first {missing} images of part {number} can be fetched; of the first: {pictures[0].path} "
-                f"{pictures[0].error}. Nothing of this part was written; run the same again when they are there"
+                f"not one of the first {tried} images of part {number} can be fetched; of the first: {missing[0]}. "
+                "Nothing of this part was written; run the same again when they are there"
             )
     return (
         [one.path for one in pictures], [one.id for one in pictures], [one.error for one in pictures], np.concatenate(inputs)
     )  # fmt: skip
-
-
-def _fetched(root: str, paths: Iterable[str]) -> Iterator[tuple[str, bytes | ImageError]]:
-    """Bytes in order, a few files ahead."""
-
-    def fetch(path: str) -> bytes | ImageError:
-        for left in reversed(range(_WAITS)):
-            try:
-                return read_bytes(address(root, path))
-            except UnreachableError as error:
-                # It is no fault of the image: a row that says so would stay when the host is back.
-                if not left:
-                    raise CatalogError(
-                        f"{error}. Nothing of its part was written; run the same again when it is back"
-                    ) from error
-                time.sleep(REST_SECONDS)
-            except ImageError as error:
-                return error
-        raise AssertionError("unreachable: the last turn returns or raises")
-
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="fetch") as pool:
-        ahead: deque[tuple[str, Future[bytes | ImageError]]] = deque()
-        for path in paths:
-            ahead.append((path, pool.submit(fetch, path)))
-            if len(ahead) > _TOGETHER:
-                first, future = ahead.popleft()
-                yield first, future.result()
-        for rest, future in ahead:
-            yield rest, future.result()
 
 
 def _frames(path: str, data: bytes | ImageError) -> list[_Picture]:

@@ -80,16 +80,18 @@ def write_source(given: str, config: RankerConfig, file: Path, part: int = 0) ->
 
     listing, size = list_images(given), part or _PART[config.inputs]
     digest, count = hashlib.blake2b(listing.root.encode()), 0
-    with writing(file.parent), pq.ParquetWriter(file, pa.schema([("path", pa.string())])) as writer:
-        for paths in _pieces(listing.paths, size):
-            writer.write_table(pa.table({"path": paths}), row_group_size=size)
-            digest.update(b"\0".join(path.encode() for path in paths) + b"\0")
-            count += len(paths)
+    schema = pa.schema([("path", pa.string()), ("unusable", pa.string())])
+    with writing(file.parent), pq.ParquetWriter(file, schema) as writer:
+        for rows in _pieces(listing.rows(), size):
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            writer.write_table(pa.table(columns, schema), row_group_size=size)
+            digest.update(b"\0".join(f"{path}{unusable}".encode() for path, unusable in rows) + b"\0")
+            count += len(rows)
     return Source("images", listing.root, count, size, digest.hexdigest()[:32])
 
 
-def paths_of_part(file: Path, number: int) -> list[str]:
-    """Paths of the images of a part.
+def paths_of_part(file: Path, number: int) -> list[tuple[str, str]]:
+    """Paths of the images of a part, each with the reason why it cannot even be tried, or "".
 
     Raises:
         CatalogError: the list cannot be read here.
@@ -103,8 +105,7 @@ def paths_of_part(file: Path, number: int) -> list[str]:
             f"the list {file} cannot be read ({error}); every machine has to see the folder of the scores under the same path, "
             "and the same command writes the list again"
         ) from error
-    found: list[str] = group.column("path").to_pylist()
-    return found
+    return list(zip(group.column("path").to_pylist(), group.column("unusable").to_pylist(), strict=True))
 
 
 def file_identity(path: Path) -> tuple[int, int, int]:
@@ -138,8 +139,8 @@ def _matrix_source(path: Path, part: int) -> Source:
     )
 
 
-def _pieces(paths: Iterable[str], size: int) -> Iterator[list[str]]:
-    rest = iter(paths)
+def _pieces(rows: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
+    rest = iter(rows)
     while piece := list(islice(rest, size)):
         yield piece
 

@@ -16,7 +16,8 @@ from PIL import Image
 
 from steelyard.errors import CatalogError, ImageError
 from steelyard.images.files import find_images
-from steelyard.images.listing import list_images, read_bytes
+from steelyard.images.listing import Listing, list_images, read_bytes
+from steelyard.images.report import Noticed
 
 
 @pytest.fixture
@@ -64,6 +65,26 @@ def test_an_address_lists_the_same(folder: Path, web: str) -> None:
     here.rm("/listed", recursive=True)
 
 
+def test_files_whose_names_cannot_be_used_are_listed_in_their_places() -> None:
+    here = fsspec.filesystem("memory")
+    for name in ("a.png", "b.png#3", "c.png"):
+        here.pipe_file(f"/named/{name}", b"bytes")
+    found = list(list_images("memory://named").rows())
+    here.rm("/named", recursive=True)
+    assert [path for path, _ in found] == ["a.png", "b.png#3", "c.png"]
+    assert [bool(reason) for _, reason in found] == [False, True, False]
+    assert "rename it" in found[1][1]
+
+
+def test_a_name_that_is_no_text_can_be_written_down(tmp_path: Path) -> None:
+    bad = Noticed("b\udcff.png", "has a name that is not valid UTF-8")
+    assert list(Listing(str(tmp_path), ["a.png", "c.png"], [bad]).rows()) == [
+        ("a.png", ""),
+        ("b\\udcff.png", bad.reason),
+        ("c.png", ""),
+    ]
+
+
 def test_lists_name_files_beside_them_anywhere_and_by_address(folder: Path, web: str) -> None:
     names = ["a/2.jpg", str(folder / "b.png"), f"{web}/scan", f"file://{folder}/a/10.jpg"]
     pd.DataFrame({"n": range(4), "path": names}).to_parquet(folder / "list.parquet")
@@ -109,6 +130,10 @@ def test_bytes_that_cannot_be_had(folder: Path, web: str) -> None:
         (str(folder), "is a folder"),
         ("http://127.0.0.1:9/x.png", "cannot be reached now"),
         ("a\0b", "cannot be read"),
+        ("https://[oops/1.png", "cannot be read"),
+        ("foo://x/1.png", "cannot be read: .*not foo://"),
+        ("zip://x.png", "cannot be read"),
+        ("zip://x.png::/tmp/a.zip", "cannot be read: .*no '::'"),
     ):
         with pytest.raises(ImageError, match=said):
             read_bytes(place)

@@ -188,3 +188,36 @@ def test_images_that_cannot_be_fetched_at_all_stop_the_job(study: Study, tmp_pat
     assert score_many(study, str(tmp_path / "list.csv"), tmp_path / "out", jobs=1).failed == 0
     about = json.loads((tmp_path / "out" / "_job.json").read_text())
     assert (about["images"], about["model"]) == (40, 1)
+
+
+def test_a_bad_cell_of_a_list_is_a_row_with_the_reason(study: Study, new: Path, tmp_path: Path) -> None:
+    bad = (
+        "https://[oops/1.png",
+        "foo://x/1.png",
+        "zip://x.png",
+        "zip://x.png::/tmp/a.zip",
+        "n\x01.png",
+        "x" * 300,
+    )
+    (new / "list.csv").write_text("\n".join(["image", "n00.png", *bad, "n01.png"]) + "\n")
+    done = score_many(study, str(new / "list.csv"), tmp_path / "out", jobs=1)
+    assert (done.rows, done.failed) == (len(bad) + 2, len(bad))
+    table = read(tmp_path / "out").set_index("path")
+    assert table.index.tolist() == ["n00.png", *bad, "n01.png"]
+    assert table.loc[["n00.png", "n01.png"], "error"].tolist() == ["", ""]
+    assert (table.loc[list(bad), "error"] != "").all()
+    assert "not foo://" in table.loc["foo://x/1.png", "error"]
+
+
+def test_files_whose_names_cannot_be_used_have_their_rows(study: Study, new: Path, tmp_path: Path) -> None:
+    try:
+        (new / "n03.png").rename(os.fsdecode(os.fsencode(new) + b"/n03\xff.png"))
+    except OSError:  # a system whose names are all text
+        pytest.skip("names are Unicode here")
+    done = score_many(study, str(new), tmp_path / "out", part=5, jobs=1)
+    assert (done.rows, done.failed) == (NEW, 2)
+    table = read(tmp_path / "out")
+    assert table["path"].is_monotonic_increasing
+    [row] = table[table["path"].str.startswith("n03")].to_dict("records")
+    assert "not valid UTF-8" in row["error"]
+    assert score_many(study, str(new), tmp_path / "out", part=5, jobs=1).computed == 0
