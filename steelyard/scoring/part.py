@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import CatalogError, ImageError
+from steelyard.errors import CatalogError, ImageError, RankerError
 from steelyard.images import dicom
 from steelyard.images.decode import RGB, decode, quiet
 from steelyard.images.files import content_id
@@ -29,6 +29,7 @@ from steelyard.study.scorer import ScorePlan, Scorer
 __all__ = ["LIST", "Job", "PartDone", "part_file", "score_part"]
 
 LIST = "_list.parquet"  # readers of a dataset pass over names that begin with a line
+_TOO_LARGE = "holds values so large that its score is not finite"
 _TELLING = 16  # so many images in a row that cannot be fetched are no accident of a file
 
 
@@ -82,7 +83,7 @@ def score_part(task: tuple[Job, int]) -> PartDone:
     job, number = task
     scorer = _scorer(job.plan)
     names, ids, errors, inputs = (_rows if job.source.kind == "rows" else _images)(job, number, scorer)
-    table = _table(names, ids, errors, scorer.columns(inputs))
+    table = _table(names, ids, errors, _columns(scorer, inputs, errors))
     write_rows(table, part_file(job.output, number), job.fingerprint)
     import pyarrow.compute as pc
 
@@ -103,11 +104,37 @@ def _rows(job: Job, number: int, scorer: Scorer) -> Part:
     first, end = job.source.span(number)
     inputs = np.array(open_matrix(job.source.place)[first:end])
     good = np.isfinite(inputs).all(axis=1)
-    inputs[~good] = 0
-    errors = ["" if fine else "holds values that are not finite (NaN or infinity)" for fine in good.tolist()]
+    with np.errstate(over="ignore"):  # models compute in float32
+        fits = np.isfinite(inputs.astype(np.float32)).all(axis=1)
+    inputs[~fits] = 0
+    errors = np.where(good, np.where(fits, "", _TOO_LARGE), "holds values that are not finite (NaN or infinity)").tolist()  # fmt: skip
     rows = range(first, end)
     # Names and ids as `Catalog.from_features` gives them.
     return [f"row-{row}" for row in rows], [content_id(b"row ", str(row).encode()) for row in rows], errors, inputs  # fmt: skip
+
+
+def _columns(scorer: Scorer, inputs: NDArray[Any], errors: list[str]) -> dict[str, NDArray[Any]]:
+    """What the model says; a row that it has no finite score for becomes an error, and does not end the job."""
+    with np.errstate(over="ignore", invalid="ignore"):  # it refuses what is not finite
+        try:
+            return scorer.columns(inputs)
+        except RankerError:
+            scorer.columns(np.zeros_like(inputs[:1]))  # raises again where the fault is not with a row
+        for row in _beyond(scorer, inputs, 0, len(inputs)):
+            inputs[row], errors[row] = 0, _TOO_LARGE
+        return scorer.columns(inputs)
+
+
+def _beyond(scorer: Scorer, inputs: NDArray[Any], first: int, end: int) -> list[int]:
+    """Rows that the model refuses, found by halves."""
+    try:
+        scorer.columns(inputs[first:end])
+    except RankerError:
+        if end - first == 1:
+            return [first]
+        middle = (first + end) // 2
+        return _beyond(scorer, inputs, first, middle) + _beyond(scorer, inputs, middle, end)
+    return []
 
 
 def _images(job: Job, number: int, scorer: Scorer) -> Part:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.errors import CatalogError, ConfigError, StudyError
-from steelyard.scoring import run, score_many
+from steelyard.errors import CatalogError, ConfigError, RankerError, StudyError
+from steelyard.scoring import part, run, score_many
 from steelyard.study import Study
 from tests.scoring import killing
 from tests.scoring.conftest import NEW
@@ -221,3 +221,41 @@ def test_files_whose_names_cannot_be_used_have_their_rows(study: Study, new: Pat
     [row] = table[table["path"].str.startswith("n03")].to_dict("records")
     assert "not valid UTF-8" in row["error"]
     assert score_many(study, str(new), tmp_path / "out", part=5, jobs=1).computed == 0
+
+
+def test_a_row_whose_score_is_beyond_all_numbers_is_an_error(rows_study: Study, tmp_path: Path) -> None:
+    rows = np.random.default_rng(5).normal(size=(50, 5))
+    np.save(tmp_path / "small.npy", rows)
+    rows[3, 0], rows[17], rows[30, 1], rows[41, 2] = 1e300, 1e39, 1e30, np.nan
+    np.save(tmp_path / "large.npy", rows)
+    for name in ("small", "large"):
+        score_many(rows_study, str(tmp_path / f"{name}.npy"), tmp_path / name, part=20, jobs=1)
+    small, large = read(tmp_path / "small"), read(tmp_path / "large")
+    bad = np.flatnonzero(large["error"] != "")
+    assert bad.tolist() == [3, 17, 41]
+    assert large["error"][bad].str.contains("so large").tolist() == [True, True, False]
+    assert large["score"][bad].isna().all()
+    others = np.setdiff1d(np.arange(50), [*bad, 30])
+    np.testing.assert_array_equal(large["score"][others], small["score"][others])
+    assert np.isfinite(large["score"][30])
+
+
+def test_rows_of_another_width_are_the_fault_of_no_row(rows_study: Study, tmp_path: Path) -> None:
+    np.save(tmp_path / "narrow.npy", np.zeros((6, 4), np.float32))
+    with pytest.raises(RankerError, match="fitted on 5 features an image"):
+        score_many(rows_study, str(tmp_path / "narrow.npy"), tmp_path / "out", jobs=1)
+
+
+def test_rows_that_only_the_model_refuses_are_found_among_the_others() -> None:
+    """A float32 whose reduction is none."""
+
+    class Model:
+        def columns(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+            if (np.abs(inputs) > 9).any():
+                raise RankerError("not finite")
+            return {"score": inputs[:, 0]}
+
+    inputs, errors = np.arange(13.0)[:, None], [""] * 13
+    columns = part._columns(Model(), inputs, errors)  # type: ignore[arg-type]
+    assert columns["score"].tolist() == [*range(10), 0, 0, 0]
+    assert [bool(error) for error in errors] == [False] * 10 + [True] * 3
