@@ -71,7 +71,8 @@ def list_images(source: str) -> Listing:
             (relative to the list, absolute, or a URL); each may be at a URL.
 
     Raises:
-        CatalogError: no such folder or list, no image in it, a list without such a column, or a URL that cannot be used.
+        CatalogError: no such folder or list, no image in it, a list without such a column, or a URL that cannot be used
+            (of the images in a list: one that carries a secret).
         UnreachableError: nobody answers at a URL.
         MissingExtraError: the package for this kind of URL is not installed.
     """
@@ -132,9 +133,11 @@ def _from_list(place: Path | str) -> Iterator[str]:
         with place.open("rb") if isinstance(place, Path) else io.BytesIO(read_url(place)) as file:
             rows = _csv_rows(file, source) if source.lower().endswith(".csv") else _parquet_rows(file, source)
             for number, cell in enumerate(rows, 1):
-                text = str(cell).replace("\\", "/").strip() if cell is not None else ""
+                text = cell.decode() if isinstance(cell, bytes) else "" if cell is None else str(cell)
+                text = text.replace("\\", "/").strip()
                 if not text:
                     raise CatalogError(f"{source}, row {number}: the path of an image is empty")
+                _refuse_secrets(text, f"{source}, row {number}")
                 yield text
     except (FileNotFoundError, ImageError) as error:
         why = f": {error}" if isinstance(error, ImageError) else ""
@@ -143,6 +146,24 @@ def _from_list(place: Path | str) -> Iterator[str]:
         raise CatalogError(f"{source} cannot be read: {error}") from error
     if not number:
         raise CatalogError(f"{source} has no images")
+
+
+def _refuse_secrets(path: str, where: str) -> None:
+    """A table of scores would carry them on; an address that merely cannot be used is an error of its own row.
+
+    Raises:
+        CatalogError: an address that may have a name, a password or a signature in it, and is refused for whatever reason.
+    """
+    if not is_url(path) or not ("@" in path.split("/")[2] or "?" in path or ("::" in path and "@" in path)):
+        return
+    try:
+        check_url(path)
+    except (CatalogError, ValueError):
+        # What was wrong with it is not said in its own words: they may have the secret in them.
+        raise CatalogError(
+            f"{where}: an address with a name, password, signature or token in it, which a table of scores would carry on; give the "
+            "address alone, and put credentials where the tools of that service look for them (environment, ~/.aws, gcloud …)"
+        ) from None
 
 
 def _csv_rows(file: Any, source: str) -> Iterator[str | None]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from steelyard.config import RankerConfig
 from steelyard.errors import CatalogError, ConfigError
 from steelyard.images.listing import list_images
-from steelyard.images.remote import is_url
+from steelyard.images.remote import as_place, is_url
 from steelyard.scoring.parquet import writing
 
 __all__ = ["Source", "file_identity", "open_matrix", "paths_of_part", "write_source"]
@@ -74,7 +74,7 @@ def write_source(given: str, config: RankerConfig, file: Path, part: int = 0) ->
     if matrix:
         if is_url(given):
             raise ConfigError(f"{given} is a URL; a matrix is mapped from a file: copy it here")
-        return _matrix_source(Path(given).absolute(), part or _PART_ROWS)
+        return _matrix_source(Path(as_place(given)).absolute(), part or _PART_ROWS)  # file:// is a path
     import pyarrow as pa
     import pyarrow.parquet as pq
 

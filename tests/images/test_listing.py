@@ -98,6 +98,44 @@ def test_lists_name_files_beside_them_anywhere_and_by_address(folder: Path, web:
         assert read == [path.read_bytes() for path in wanted], source
 
 
+def test_paths_that_a_parquet_file_has_as_bytes_are_text(tmp_path: Path) -> None:
+    names = ["a.png", "b – ü.png"]
+    pd.DataFrame({"image": [name.encode() for name in names]}).to_parquet(tmp_path / "list.parquet")
+    assert list(list_images(str(tmp_path / "list.parquet")).paths) == names
+    pd.DataFrame({"image": [b"a.png", b"\xff.png"]}).to_parquet(tmp_path / "list.parquet")
+    with pytest.raises(CatalogError, match=r"list\.parquet cannot be read"):
+        list(list_images(str(tmp_path / "list.parquet")).paths)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "https://me:hush@x.org/1.png",
+        "s3://hush@bucket/1.png",
+        "https://x.org/1.png?X-Amz-Signature=hush",
+        "https://me:hush@[oops/1.png",
+        "zip://1.png::https://me:hush@x.org/1.zip",
+    ],
+)
+def test_a_list_with_a_secret_in_it_is_refused_without_telling_it(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "list.csv").write_text(f"image\na.png\n{secret}\n")
+    with pytest.raises(CatalogError, match=r"list\.csv, row 2: ") as raised:
+        list(list_images(str(tmp_path / "list.csv")).paths)
+    assert "hush" not in str(raised.value)
+
+
+def test_an_address_that_only_looks_like_a_secret_is_listed(tmp_path: Path) -> None:
+    names = [
+        "https://x.org/a@b.png",
+        "https://x.org/1.png?size=9",
+        "sftp://me@x.org/1.png",
+        "me@x.org/1.png",
+        "foo://x/1.png",
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["image", *names]))
+    assert list(list_images(str(tmp_path / "list.csv")).paths) == names
+
+
 def test_what_cannot_be_listed_is_said(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.csv").write_text("file,grade\na.png,1\n")
     (tmp_path / "empty.csv").write_text("image\n")

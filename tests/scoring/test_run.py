@@ -172,6 +172,8 @@ def test_feature_rows_are_scored_in_parts(rows_study: Study, tmp_path: Path) -> 
     np.testing.assert_allclose(table["uncertainty"][good], np.sqrt(posterior.variance), rtol=0, atol=1e-12)
     assert sorted(table["rank"][good].astype(int)) == list(range(1, 1_003))
     assert table["rank"][good].to_numpy()[np.argmax(posterior.mean)] == 1
+    as_address = score_many(rows_study, f"file://{tmp_path}/new.npy", tmp_path / "out", part=100, jobs=1)
+    assert as_address.computed == 0
     with pytest.raises(ConfigError, match=r"takes feature rows, and .* is not a matrix"):
         score_many(rows_study, str(tmp_path), tmp_path / "other")
 
