@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import http.server
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from steelyard.errors import CatalogError, ImageError
+from steelyard.images import remote
 from steelyard.images.unreachable import UnreachableError
 from steelyard.scoring import fetching
 
@@ -94,6 +98,37 @@ def test_an_image_that_its_host_never_gives_is_a_row_where_it_gives_others(
     assert isinstance(broken, ImageError)
     assert broken.reason == "cannot be fetched, while s3://bucket gives others (nobody answers)"
     assert set(found.values()) == {b"bytes"}
+
+
+def test_a_server_that_fails_on_one_image_gives_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with a real server, and with what `images.remote` says of it."""
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(500 if "broken" in self.path else 200)
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"bytes")
+
+        def log_message(self, *_: object) -> None: ...
+
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(seconds / 20))
+    monkeypatch.setattr(remote, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(fetching, "REST_SECONDS", 5.0)  # of which a twentieth is slept
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        listed = [(f"{name}.png", "") for name in ("a", "broken", "b", "c", "d")]
+        try:
+            found = dict(fetching.fetched(f"http://127.0.0.1:{server.server_port}", listed))
+        finally:
+            server.shutdown()
+            thread.join()
+    broken = found.pop("broken.png")
+    assert isinstance(broken, ImageError)
+    assert "gives others (500" in broken.reason
+    assert list(found.values()) == [b"bytes"] * 4
 
 
 def test_what_cannot_be_used_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
