@@ -10,6 +10,7 @@ that carries a secret is refused, because catalogs, logs and backups would carry
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
@@ -146,7 +147,7 @@ def list_urls(url: str) -> Search:
             continue
         if re.fullmatch(r".+#\d+", name):
             search.bad.append(Noticed(path, "has a name that ends like the frame of a DICOM file: rename it"))
-        elif search.take(path, lambda path=path: _starts_like_an_image(join(root, path))):  # type: ignore[misc]
+        elif search.take(path, lambda path=path, entry=entry: _starts_like_an_image(join(root, path), entry)):  # type: ignore[misc]
             search.signatures[path] = _signature(entry)
     search.paths.sort()
     return search
@@ -250,11 +251,21 @@ def _entries(fs: Any, root: str, base: str) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _starts_like_an_image(url: str) -> bool:
+def _starts_like_an_image(url: str, entry: dict[str, Any]) -> bool:
+    """Whether an object without a suffix is an image; one that is refused is none, as in a folder, and ends no listing."""
+    if entry.get("size") == 0:  # markers such as _SUCCESS; of nothing S3 gives no first bytes but an error
+        return False
     fs = _filesystem(url)
-    head = _try(
-        url, lambda: bytes(fs.cat_file(fs._strip_protocol(url), start=0, end=HEAD_BYTES)), missing=ImageError
-    )
+    try:
+        head = _try(
+            url,
+            lambda: bytes(fs.cat_file(fs._strip_protocol(url), start=0, end=HEAD_BYTES)),
+            missing=ImageError,
+        )
+    except UnreachableError:
+        raise
+    except ImageError:
+        return False
     return sniff(head[:HEAD_BYTES]) is not None
 
 
@@ -317,6 +328,8 @@ def _refusal(error: Exception) -> str:
         )
     if isinstance(status, int) and 400 <= status < 500 and status not in (408, 429):
         return f"is refused by the server ({error})"
+    if isinstance(error, OSError) and error.errno == errno.EINVAL:  # what s3fs makes of 400 and 416
+        return f"is refused by the server ({error.strerror or error})"
     return ""
 
 

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.errors import CatalogError
+from steelyard.errors import CatalogError, ImageError
 from steelyard.images.assemble import NoImagesError
 from steelyard.images.files import find_images, signatures_of
 from steelyard.images.remote import as_place, join
 from steelyard.images.report import Noticed
 from steelyard.images.search import Signature
-from steelyard.images.unreachable import UnreachableError
 from steelyard.progress import Progress, counted
 from steelyard.store.errors import UnavailableError
 from steelyard.study.images import add_images
@@ -77,7 +76,7 @@ class Watcher:
         """
         try:
             found = self._look(progress)
-        except (CatalogError, UnreachableError, UnavailableError) as error:
+        except (CatalogError, ImageError, UnavailableError) as error:
             if str(error) != self._trouble:
                 self.say(f"{error}; waiting until it goes on")
             self._trouble = str(error)

@@ -33,11 +33,13 @@ class WebFolder:
         folder: what is served.
         asked: paths that somebody asked for, in order.
         fail: answer everything with this status while it is not 0.
+        refuse: answer these paths with a status of their own.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.fail = folder, 0
         self.asked: list[str] = []
+        self.refuse: dict[str, int] = {}
         self._port = 0
         self._server: http.server.ThreadingHTTPServer | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +62,8 @@ class WebFolder:
         class Handler(_Quiet):
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
-                if outer.fail:
-                    self.send_error(outer.fail)
+                if status := outer.fail or outer.refuse.get(self.path):
+                    self.send_error(status)
                 else:
                     super().do_GET()
 

@@ -145,6 +145,27 @@ def test_a_web_server_is_followed_from_page_to_page(web: WebFolder) -> None:
         catalog.read(0)
 
 
+@pytest.mark.parametrize("status", [403, 404, 416])
+def test_a_file_without_a_suffix_that_is_refused_is_no_image_and_ends_nothing(
+    web: WebFolder, status: int
+) -> None:
+    web.write("a.png", png(1))
+    web.write("README", b"hello")
+    web.refuse["/README"] = status
+    catalog = Catalog.from_folder(web.url)
+    assert catalog.paths.tolist() == [f"{web.url}/a.png"]
+    assert catalog.report.passed_over == (("", 1),)
+    assert catalog.report.bad == ()
+
+
+def test_a_file_without_a_suffix_that_cannot_be_had_now_is_not_taken_for_another(web: WebFolder) -> None:
+    web.write("a.png", png(1))
+    web.write("scan", png(2))
+    web.refuse["/scan"] = 503
+    with pytest.raises(UnreachableError, match="503"):
+        Catalog.from_folder(web.url)
+
+
 def test_a_server_that_is_away_is_an_error_for_now_and_nothing_is_taken_for_bad(
     web: WebFolder, tmp_path: Path
 ) -> None:

@@ -117,6 +117,17 @@ def test_from_a_bucket_to_scores(bucket: Bucket, tmp_path: Path) -> None:
         assert sound(study)
 
 
+def test_markers_of_other_tools_keep_nobody_out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "REST_SECONDS", 600.0)
+    for key in ("marked/", "marked/_SUCCESS", "marked/deep/$folder$"):
+        bucket.put(key, b"")
+    bucket.put("marked/a.png", png(1))
+    assert Catalog.from_folder("s3://hospital/marked").paths.tolist() == ["s3://hospital/marked/a.png"]
+    # A server that does not tell sizes is asked, says that there are no such bytes, and is not away for it.
+    assert not remote._starts_like_an_image("s3://hospital/marked/_SUCCESS", {})
+    assert len(Catalog.from_folder("s3://hospital/marked")) == 1
+
+
 def test_a_bucket_that_is_away_or_not_there(bucket: Bucket, caplog: pytest.LogCaptureFixture) -> None:
     bucket.put("colon/a.png", png(1))
     bucket.put("colon/b.png", png(2))

@@ -132,3 +132,13 @@ def test_an_address_is_watched(study: Study, web: WebFolder) -> None:
     away = f"{web.url}/incoming"
     assert [line.split(" ")[0] for line in said] == ["1", "b.png", f"{away}:", "1", f"{away}/"]
     assert sound(study)
+
+
+@pytest.mark.parametrize("status", [403, 404, 416])
+def test_a_file_that_is_refused_does_not_end_the_watch(study: Study, web: WebFolder, status: int) -> None:
+    web.write("incoming/a.png", png(40, 40))
+    web.write("incoming/README", b"hello")
+    web.refuse["/incoming/README"] = status
+    watcher = Watcher(study, f"{web.url}/incoming")
+    watcher.look()
+    assert watcher.look().joined == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import CatalogError
+from steelyard.errors import CatalogError, ImageError
 from steelyard.images.catalog import Catalog
 from steelyard.store.errors import UnavailableError
 from steelyard.study import Study, watching
@@ -108,6 +108,24 @@ def test_a_source_that_is_away_is_told_once_and_waited_for(
     watcher.look()
     assert watcher.look().joined == 1
     assert said[1:] == [f"{incoming} is there again", f"1 image joined; the study has {N + 1}"]
+
+
+def test_a_source_that_cannot_be_read_is_waited_for(
+    make_growing: Callable[..., Study], incoming: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, said = make_growing(), list[str]()
+    draw(incoming / "a.png", 20)
+    watcher = Watcher(study, incoming, say=said.append)
+    watcher.look()
+
+    def refused(_: object) -> None:
+        raise ImageError("a", "may not be read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watching, "find_images", refused)
+        assert [watcher.look() for _ in range(3)] == [Look(waiting=1)] * 3
+    assert said == ["a: may not be read; waiting until it goes on"]
+    assert watcher.look().joined == 1
 
 
 def test_a_database_that_is_away_loses_nothing(
