@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from steelyard.images.formats import HEAD_BYTES, describe, mislabelled, sniff
 from steelyard.images.hashing import content_id, frame_id
 from steelyard.images.originals import Originals
 from steelyard.images.remote import list_urls, place_of, read_url
+from steelyard.images.report import Noticed
 from steelyard.images.search import Search, Signature, is_hidden_folder
 from steelyard.images.unreachable import UnreachableError
 from steelyard.progress import Progress
@@ -80,19 +82,22 @@ class Found:
 def find_images(root: Path | str) -> Search:
     """All image files below a folder or a URL, hidden ones left out, links followed but no circles.
 
+    A folder in it that cannot be read is among `bad`; others have what lies beside it.
+
     Raises:
-        CatalogError: there is no such folder, or nothing at the URL.
+        CatalogError: there is no such folder, it cannot be read, or there is nothing at the URL.
         UnreachableError: nobody answers there.
     """
     if isinstance(root, str):
         return list_urls(root)
-    if not root.is_dir():
-        raise CatalogError(f"there is no folder {root}" + (" (it is a file)" if root.exists() else ""))
+    try:
+        if not root.is_dir():
+            raise CatalogError(f"there is no folder {root}" + (" (it is a file)" if root.exists() else ""))
+    except OSError as error:
+        raise _closed(root, error) from error
     search = Search()
-    for folder, names in _walk(root):
-        for name in names:
-            path = f"{folder}{name}"
-            search.take(path, lambda path=path: _starts_like_an_image(root / path))  # type: ignore[misc]
+    for path in _walk(root, search):
+        search.take(path, lambda path=path: _starts_like_an_image(root / path))  # type: ignore[misc]
     search.paths.sort()
     return search
 
@@ -105,7 +110,10 @@ def signatures_of(root: Path | str, search: Search) -> dict[str, Signature]:
     for path in search.paths:
         try:
             seen = (root / path).stat()
-        except OSError:  # gone again
+        except FileNotFoundError:  # gone again
+            continue
+        except OSError:  # reading it tells why
+            found[path] = ()
             continue
         found[path] = (seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
     return found
@@ -136,8 +144,12 @@ def look_at(
         raise ImageError(path, error.reason) from error
     digest = hashlib.blake2b()
     try:
-        if isinstance(source, Path) and source.is_dir():
-            raise ImageError(path, "is a folder, not an image")
+        if isinstance(source, Path):
+            mode = source.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise ImageError(path, "is a folder, not an image")
+            if not stat.S_ISREG(mode):  # opening a pipe waits for whoever writes into it
+                raise ImageError(path, "is a pipe, socket or device, not a file")
         with _open(source) as file:
             head = file.read(HEAD_BYTES)
             digest.update(head)
@@ -236,18 +248,60 @@ def _open(source: Path | bytes) -> IO[bytes]:
     return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
 
-def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """Folders below the root as ("a/b/", file names), each real folder once."""
+def _walk(root: Path, search: Search) -> Iterator[str]:
+    """Files below the root ("a/b/1.png"), each real folder once; what cannot be looked into is noted."""
     seen: set[tuple[int, int]] = set()
-    for folder, folders, names in os.walk(root, followlinks=True):
-        status = Path(folder).stat()
-        if (status.st_dev, status.st_ino) in seen:
-            folders.clear()
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            status = (root / folder).stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            # To its end before anything is taken: a file server may go away in the middle.
+            folders, names = _look_into(root, folder, search)
+        except FileNotFoundError:
+            if not folder:
+                raise CatalogError(f"there is no folder {root}") from None
+            continue  # gone since it was listed
+        except OSError as error:
+            if not folder:
+                raise _closed(root, error) from error
+            search.bad.append(_unseen(folder.rstrip("/"), "is a folder that cannot be read", error))
             continue
-        seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(f for f in folders if not is_hidden_folder(f))
-        relative = Path(folder).relative_to(root).as_posix()
-        yield ("" if relative == "." else f"{relative}/"), names
+        waiting += [f"{folder}{name}/" for name in sorted(folders, reverse=True)]
+        yield from (f"{folder}{name}" for name in names)
+
+
+def _look_into(root: Path, folder: str, search: Search) -> tuple[list[str], list[str]]:
+    """Names of the folders and of the files in a folder, hidden ones left out."""
+    folders, names = [], []
+    with os.scandir(root / folder) as entries:
+        for entry in entries:
+            if is_hidden_folder(entry.name):
+                continue
+            try:
+                if entry.is_dir():
+                    folders.append(entry.name)
+                elif entry.is_file() or not Path(entry).exists():  # a broken link is told of when read
+                    names.append(entry.name)
+                else:  # to open a pipe is to wait for whoever writes into it
+                    search.passed_over["pipes, sockets and devices"] += 1
+            except OSError as error:  # a link, or a folder of a server that is away
+                search.bad.append(_unseen(f"{folder}{entry.name}", "cannot be looked at", error))
+    return folders, names
+
+
+def _unseen(path: str, what: str, error: OSError) -> Noticed:
+    shown = os.fsencode(path).decode("utf-8", "replace")
+    return Noticed(shown, f"{what} ({error.strerror or error}): make it readable, or move it elsewhere")
+
+
+def _closed(root: Path, error: OSError) -> CatalogError:
+    return CatalogError(
+        f"the folder {root} cannot be read ({error.strerror or error}); make it readable, or name another one"
+    )
 
 
 def _starts_like_an_image(path: Path) -> bool:

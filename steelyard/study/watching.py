@@ -33,7 +33,7 @@ class Look:
 
     Attributes:
         joined: images that joined the study.
-        waiting: files that are not whole yet, as far as one can tell, or cannot be read.
+        waiting: files that are not whole yet, as far as one can tell, or cannot be read; and folders that cannot be looked into.
     """
 
     joined: int = 0
@@ -89,16 +89,19 @@ class Watcher:
     def _look(self, progress: Progress | None) -> Look:
         self._looks += 1
         search = find_images(self._place)
-        for one in search.bad:
-            self._note(one, ())
         now = signatures_of(self._place, search)
+        unseen = {one.path for one in search.bad}
+        # What is no longer there, or can be looked into again, is told of once more when it fails again.
+        self._bad = {path: bad for path, bad in self._bad.items() if path in now or path in unseen}
+        for one in search.bad:
+            self._note(one, (), "at every look")
         self.study.follow()
         known = self._known()
         fresh = [path for path in now if path not in known and self._done.get(path) != now[path]]
         whole = [path for path in fresh if self._seen.get(path) == now[path] and self._due(path, now[path])]
         self._seen = {path: now[path] for path in fresh}
         joined = self._add(whole, now, progress) if whole else 0
-        return Look(joined, sum(path not in self._done for path in fresh))
+        return Look(joined, sum(path not in self._done for path in fresh) + len(unseen))
 
     def _add(self, paths: list[str], now: dict[str, Signature], progress: Progress | None) -> int:
         """Let these files join; how many did."""
@@ -144,7 +147,7 @@ class Watcher:
             return True
         return self._bad[path][0] != now or not now or self._looks % RETRY_LOOKS == 0
 
-    def _note(self, bad: Noticed, now: Signature) -> None:
+    def _note(self, bad: Noticed, now: Signature, again: str = "when it changes") -> None:
         if self._bad.get(bad.path, ((), ""))[1] != bad.reason:
-            self.say(f"{bad.path} {bad.reason}; it is tried again when it changes")
+            self.say(f"{bad.path} {bad.reason}; it is tried again {again}")
         self._bad[bad.path] = (now, bad.reason)

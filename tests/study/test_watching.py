@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from steelyard.images.catalog import Catalog
 from steelyard.store.errors import UnavailableError
 from steelyard.study import Study, watching
 from steelyard.study.watching import Look, Watcher
+from tests.images.closing import close
 from tests.study.growing import N, draw, sound
 from tests.waiting import until
 
@@ -108,6 +110,27 @@ def test_a_source_that_is_away_is_told_once_and_waited_for(
     watcher.look()
     assert watcher.look().joined == 1
     assert said[1:] == [f"{incoming} is there again", f"1 image joined; the study has {N + 1}"]
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told_once_and_waited_for(
+    make_growing: Callable[..., Study], incoming: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, said = make_growing(), list[str]()
+    draw(incoming / "p1" / "a.png", 20)
+    draw(incoming / "p2" / "b.png", 21)
+    watcher = Watcher(study, incoming, say=said.append)
+    for turn in (1, 2):
+        with monkeypatch.context() as patched:
+            close(patched, incoming / "p1", errno.EIO)
+            looks = [watcher.look() for _ in range(3)]
+        assert looks[-1] == Look(waiting=1)
+        assert len([line for line in said if line.startswith("p1 is a folder that cannot be read")]) == turn
+        if turn == 1:
+            assert sum(look.joined for look in looks) == 1  # what can be read does not wait for it
+            watcher.look()
+            assert watcher.look() == Look(joined=1)
+    assert len(study.catalog) == N + 2
+    assert sound(study)
 
 
 def test_a_source_that_cannot_be_read_is_waited_for(
