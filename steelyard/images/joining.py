@@ -13,7 +13,8 @@ import numpy as np
 from steelyard.config.grades import GradeList
 from steelyard.errors import CatalogError, did_you_mean
 from steelyard.images.assemble import build
-from steelyard.images.labels import order_grades
+from steelyard.images.decode import OnError
+from steelyard.images.labels import order_grades, ordered_by_name
 from steelyard.images.remote import is_url, place_of
 from steelyard.images.report import CatalogReport, Duplicate, Noticed
 
@@ -65,7 +66,9 @@ class Joining:
     report: CatalogReport = field(default_factory=CatalogReport)
 
 
-def find_newcomers(catalog: Catalog, new: Catalog, grade_names: Sequence[str] = ()) -> Joining:
+def find_newcomers(
+    catalog: Catalog, new: Catalog, grade_names: Sequence[str] = (), *, on_error: OnError = "fail"
+) -> Joining:
     """Which images of another catalog are new to this one.
 
     Content decides: the same bytes under another name are reported, not added.
@@ -74,28 +77,30 @@ def find_newcomers(catalog: Catalog, new: Catalog, grade_names: Sequence[str] = 
         catalog: what is there.
         new: what was found.
         grade_names: names of the grades where the catalog itself has none.
+        on_error: with `skip`, an image whose grade has no place among those that are there is reported and keeps nobody else out.
 
     Raises:
-        CatalogError: one of the two is not a catalog of files, or a grade has no place among those that are there.
+        CatalogError: one of the two is not a catalog of files; with `fail`, a grade has no place among those that are there.
     """
     for one in (catalog, new):
         if one.kind != "files":
             raise CatalogError(
                 f"images can join where each is a file of its own, not {one.kind}; make another study with: steelyard init"
             )
-    names = _grade_names(catalog.grade_names or tuple(grade_names), new.grade_names)
-    code = GradeList(names).find
+    names = catalog.grade_names or tuple(grade_names)
+    misfits = _misfits(names, new.grade_names)
     here, there = (f"{one.root.resolve().as_posix()}/" if one.root else "" for one in (catalog, new))
     paths = catalog.paths.tolist()
     row_of = {path: row for row, path in enumerate(paths)}
     row_of_id = {id: row for row, id in enumerate(catalog.ids)}
     groups = None if new.groups is None else new.groups.tolist()
-    joining, bad, twice, known = [], list(new.report.bad), [], 0
+    joining: list[tuple[Newcomer, str]] = []
+    bad, twice, known = list(new.report.bad), [], 0
     for row, (id, path) in enumerate(zip(new.ids, new.paths, strict=True)):
         called = path if is_url(path) else f"{there}{path}".removeprefix(here)
         group = None if groups is None or groups[row] == id else groups[row]
-        given = -1 if new.grades is None else int(new.grades[row])
-        grade = None if given < 0 else code(new.grade_names[given])
+        code = -1 if new.grades is None else int(new.grades[row])
+        grade = new.grade_names[code] if code >= 0 else ""
         if (stays := row_of_id.get(id)) is not None:
             known += 1
             conflict = _conflict(catalog, stays, group, grade, names)
@@ -104,10 +109,22 @@ def find_newcomers(catalog: Catalog, new: Catalog, grade_names: Sequence[str] = 
         elif called in row_of:
             reason = "has other bytes than when it joined; give the new image a name of its own"
             bad.append(Noticed(called, reason))
+        elif grade in misfits:
+            if on_error == "fail":
+                raise CatalogError(f"{called}: grade '{grade}' is {misfits[grade]}")
+            bad.append(Noticed(called, f"has the grade '{grade}', {misfits[grade]}"))
         else:
-            joining.append(Newcomer(id, called, group, grade))
-    report = replace(new.report, bad=tuple(bad), duplicates=(*new.report.duplicates, *twice))
-    return Joining(joining, known, names, report)
+            joining.append((Newcomer(id, called, group), grade))
+    # Only grades that somebody joins with: others may be those of files that wait.
+    more = sorted({grade for _, grade in joining if grade and GradeList(names).find(grade) is None})
+    notes = new.report.notes
+    if more and names:
+        notes += (f"new grades, worse than {names[-1]}: {', '.join(order_grades(more))}",)
+    names = order_grades([*names, *more]) if names and more else names or new.grade_names
+    find = GradeList(names).find
+    report = replace(new.report, bad=tuple(bad), duplicates=(*new.report.duplicates, *twice), notes=notes)
+    images = [replace(image, grade=find(grade) if grade else None) for image, grade in joining]
+    return Joining(images, known, names, report)
 
 
 def with_newcomers(catalog: Catalog, images: Iterable[Newcomer]) -> Catalog:
@@ -151,32 +168,40 @@ def with_report(report: CatalogReport, more: CatalogReport) -> CatalogReport:
     return replace(report, **both)
 
 
-def _grade_names(there: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    """The grades of both; those that are there keep their codes.
-
-    Raises:
-        CatalogError: a new grade would have to stand before one that is there.
-    """
-    unknown = [name for name in new if GradeList(there).find(name) is None]
-    if not unknown:
-        return there
+def _misfits(there: tuple[str, ...], new: Iterable[str]) -> dict[str, str]:
+    """New grades that have no place behind those that are there, which keep their codes; and why."""
     if not there:
-        return new
-    order = order_grades([*there, *unknown])
-    if order[: len(there)] != there:
-        raise CatalogError(
-            f"grade '{unknown[0]}' is none of the study's grades {', '.join(there)}"
-            f"{did_you_mean(unknown[0], there)}; only a grade worse than all of them can be added"
-        )
-    return order
+        return {}
+    unknown = (name for name in new if GradeList(there).find(name) is None)
+    return {
+        name: f"none of the study's grades {', '.join(there)}{did_you_mean(name, there)}; give the image one of them – "
+        "only a grade with a number beyond all of theirs can be added"
+        for name in unknown
+        if not _is_worse(name, there)
+    }
 
 
-def _conflict(catalog: Catalog, row: int, group: str | None, grade: int | None, names: Sequence[str]) -> str:
+def _is_worse(name: str, there: tuple[str, ...]) -> bool:
+    """Whether a grade says by a number that it stands behind all others: 3 behind 0, 1, 2, or T3 behind T1, T2.
+
+    A word does not: `unsure` comes behind `severe` in the alphabet only.
+
+    >>> [_is_worse(*case) for case in (("3", ("1", "2")), ("T10", ("T8", "T9")), ("unsure", ("mild", "severe")))]
+    [True, True, False]
+    """
+    order = order_grades([*there, name])
+    shapes = {re.sub(r"\d+", "0", one.casefold()) for one in order}
+    return order == (*there, name) and (not ordered_by_name(order) or len(shapes) == 1)
+
+
+def _conflict(catalog: Catalog, row: int, group: str | None, grade: str, names: Sequence[str]) -> str:
     """How what is said about an image now differs from what its row says; only what is said counts."""
     said = []
     before = -1 if catalog.grades is None else int(catalog.grades[row])
-    if grade is not None and grade != before:
-        said.append(f"grade {names[grade]} instead of {names[before] if before >= 0 else 'unknown'}")
+    code = GradeList(tuple(names)).find(grade) if grade else before
+    if code != before:
+        now = grade if code is None else names[code]
+        said.append(f"grade {now} instead of {names[before] if before >= 0 else 'unknown'}")
     if group is not None:
         its = None if catalog.groups is None else catalog.groups[row]
         if its != group:

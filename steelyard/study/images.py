@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.errors import CatalogError, StudyError, command
 from steelyard.images.catalog import Catalog
+from steelyard.images.decode import OnError
 from steelyard.images.joining import (
     Newcomer,
     described_as,
@@ -67,7 +68,9 @@ def add_images(
     new = images if isinstance(images, Catalog) else _read(study, images, labels, layout, only, progress)
     with _alone(study.folder):
         catalog = _complete(study.folder, Catalog.open(study.folder / _FILE), study.store, CatalogReport())
-        joining = find_newcomers(catalog, new, study.grade_names)
+        # Files of a watched folder come one by one: a bad one keeps nobody else out.
+        refusing: OnError = "fail" if only is None else "skip"
+        joining = find_newcomers(catalog, new, study.grade_names, on_error=refusing)
         if joining.grade_names != catalog.grade_names:
             # Before the rows that need them: the store keeps codes only.
             catalog = described_as(catalog, grade_names=joining.grade_names)
@@ -106,7 +109,6 @@ def _read(
         layout=chosen,
         labels=str(Path(labels).resolve()) if labels else "",
         features="",
-        # Files of a watched folder come one by one: a bad one keeps nobody else out.
         on_error="skip" if only is not None else study.config.images.on_error,
     )
     return read_catalog(

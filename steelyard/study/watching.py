@@ -6,7 +6,8 @@ in a row tell the same of it and it can be decoded; until then it is tried again
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,6 +106,7 @@ class Watcher:
 
     def _add(self, paths: list[str], now: dict[str, Signature], progress: Progress | None) -> int:
         """Let these files join; how many did."""
+        grades = self.study.catalog.grade_names
         try:
             added = add_images(
                 self.study,
@@ -117,21 +119,25 @@ class Watcher:
             images, bad = added.images, added.report.bad
         except NoImagesError as error:
             images, bad = 0, error.bad
+        refused = set()
         for one in bad:
-            if one.path in now:
-                self._note(one, now[one.path])
-        for path in set(paths) - {one.path for one in bad}:
+            if (path := self._below(one.path, now)) in now:
+                self._note(Noticed(path, one.reason), now[path])
+                refused.add(path)
+        for path in set(paths) - refused:
             self._done[path] = now[path]
             self._bad.pop(path, None)
+        if grades and (more := self.study.catalog.grade_names[len(grades) :]):
+            self.say(f"new grades, worse than {grades[-1]}: {', '.join(more)}")
         if images:
             self.say(f"{counted(images, 'image')} joined; the study has {len(self.study.catalog):,}")
         return images
 
     def _known(self) -> set[str]:
         """Paths below the source under which the study knows an image."""
-        catalog, place = self.study.catalog, self._place
+        catalog = self.study.catalog
         frames = catalog._has("frame")
-        start = join(place, "") if isinstance(place, str) else f"{place.resolve().as_posix()}/"
+        start = self._start()
         root = f"{catalog.root.resolve().as_posix()}/" if catalog.root else ""
         known = set()
         for row, path in enumerate(catalog.paths.tolist()):
@@ -141,6 +147,22 @@ class Watcher:
             if whole.startswith(start):
                 known.add(whole[len(start) :])
         return known
+
+    def _start(self) -> str:
+        """What whole paths of files of the source begin with."""
+        place = self._place
+        return join(place, "") if isinstance(place, str) else f"{place.resolve().as_posix()}/"
+
+    def _below(self, path: str, now: Container[str]) -> str:
+        """The file that a report means, as listed: it may name its whole path, or a frame of it."""
+        root = self.study.catalog.root
+        whole = (
+            path
+            if "://" in path or path.startswith("/") or not root
+            else f"{root.resolve().as_posix()}/{path}"
+        )
+        names = (path, whole.removeprefix(self._start()))
+        return next((name for one in names for name in (one, re.sub(r"#\d+$", "", one)) if name in now), path)
 
     def _due(self, path: str, now: Signature) -> bool:
         if path not in self._bad:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +145,51 @@ def test_folders_of_grades_are_read_as_the_first_were(tmp_path: Path) -> None:
         assert study.add(tmp_path / "later").images == 4
         assert study.catalog.grades is not None
         assert study.catalog.grades.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
+
+
+@pytest.fixture
+def graded(tmp_path: Path) -> Iterator[Study]:
+    """Of folders named mild, moderate and severe."""
+    for k, grade in enumerate(("mild", "moderate", "severe")):
+        draw(tmp_path / "graded" / grade / "a.png", k)
+    images = {"layout": "grades", "root": str(tmp_path / "graded")}
+    catalog = sy.Catalog.from_grades(tmp_path / "graded")
+    with Study.create(tmp_path / "s", catalog, preset="small", images=images) as study:
+        yield study
+
+
+@pytest.mark.parametrize("grade", ["unsure", "blurry", "Severe 2"])
+def test_a_word_that_is_none_of_the_grades_does_not_become_one(graded: Study, grade: str) -> None:
+    root = graded.catalog.root
+    assert root is not None
+    draw(root / grade / "x.png", 20)
+    draw(root / "Severe" / "y.png", 21)  # the same word
+    with pytest.raises(
+        CatalogError, match=f"{grade}/x.png: grade '{grade}' is none of .* mild, moderate, severe.*; give"
+    ):
+        graded.add(root)
+    assert (len(graded.catalog), graded.catalog.grade_names) == (3, ("mild", "moderate", "severe"))
+    (root / grade / "x.png").unlink()
+    assert graded.add(root).images == 1
+    assert graded.catalog.grades is not None
+    assert graded.catalog.grades.tolist() == [0, 1, 2, 2]
+    # An image that is in the study stays what it is, whatever its copy is said to be.
+    shutil.copy(root / "mild" / "a.png", root / grade / "copy.png")
+    told = graded.add(root)
+    assert (told.images, graded.catalog.grade_names) == (0, ("mild", "moderate", "severe"))
+    assert f"grade {grade} instead of mild" in str(told.report)
+
+
+def test_a_grade_with_a_number_beyond_the_others_is_added_and_told(tmp_path: Path) -> None:
+    for k, grade in enumerate(("Mayo 0", "Mayo 1", "Mayo 2")):
+        draw(tmp_path / "graded" / grade / "a.png", k)
+    images = {"layout": "grades", "root": str(tmp_path / "graded")}
+    catalog = sy.Catalog.from_grades(tmp_path / "graded")
+    with Study.create(tmp_path / "s", catalog, preset="small", images=images) as study:
+        draw(tmp_path / "graded" / "Mayo 3" / "a.png", 20)
+        told = study.add(tmp_path / "graded")
+        assert "new grades, worse than Mayo 2: Mayo 3" in told.report.notes
+        assert study.catalog.grade_names == ("Mayo 0", "Mayo 1", "Mayo 2", "Mayo 3")
 
 
 def test_a_study_of_feature_rows_says_that_it_cannot_grow(tmp_path: Path, later: Path) -> None:

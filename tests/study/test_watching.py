@@ -133,6 +133,37 @@ def test_a_folder_that_cannot_be_looked_into_is_told_once_and_waited_for(
     assert sound(study)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_grade_that_is_none_keeps_nobody_else_out(tmp_path: Path, apart: bool) -> None:
+    for k, grade in enumerate(("mild", "moderate", "severe")):
+        draw(tmp_path / "graded" / grade / "a.png", k)
+    images = {"layout": "grades", "root": str(tmp_path / "graded")}
+    catalog, said = Catalog.from_grades(tmp_path / "graded"), list[str]()
+    source = tmp_path / ("incoming" if apart else "graded")
+    with Study.create(tmp_path / "study", catalog, preset="small", images=images) as study:
+        draw(source / "blurry" / "odd.png", 20)
+        draw(source / "unsure" / "odd.png", 21)
+        draw(source / "severe" / "new.png", 22)
+        watcher = Watcher(study, source, say=said.append)
+        looks = [watcher.look() for _ in range(4)]
+        assert looks[1:] == [Look(1, waiting=2), Look(waiting=2), Look(waiting=2)]
+        assert [line.split(",")[0] for line in said[:2]] == [
+            f"{grade}/odd.png has the grade '{grade}'" for grade in ("blurry", "unsure")
+        ]
+        assert "none of the study's grades mild, moderate, severe" in said[0]
+        draw(source / "mild" / "newer.png", 23)  # while the others lie there
+        watcher.look()
+        assert watcher.look().joined == 1
+        (source / "unsure" / "odd.png").rename(source / "mild" / "odd.png")
+        watcher.look()
+        assert watcher.look() == Look(1, waiting=1)
+        assert study.catalog.grade_names == ("mild", "moderate", "severe")
+        assert study.catalog.grades is not None
+        assert study.catalog.grades.tolist() == [0, 1, 2, 2, 0, 0]
+        assert len(said) == 5
+        assert sound(study)
+
+
 def test_a_source_that_cannot_be_read_is_waited_for(
     make_growing: Callable[..., Study], incoming: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
