@@ -117,10 +117,10 @@ class Knowledge:
         self, folder: str | Path, progress: Progress | None = None, question: str | None = None
     ) -> pd.DataFrame:
         """Of images that need not belong to the study."""
-        study = self._study
+        study, images = self._study, self._study.config.images
         catalog = Catalog.from_folder(
-            folder, check=True, on_error=study.config.images.on_error, originals=study.catalog.originals,
-            progress=progress,
+            folder, check=True, on_error=images.on_error, max_megapixels=images.max_megapixels,
+            originals=study.catalog.originals, progress=progress,
         )  # fmt: skip
         model, ranker = self._newest_ranker()
         inputs = read_inputs(catalog, ranker.config, cache=study.folder / "cache", progress=progress)

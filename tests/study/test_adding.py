@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import steelyard as sy
@@ -231,6 +232,20 @@ def test_the_newest_model_scores_them_at_once_and_the_next_knows_them(
     assert study.left_out() == []
     assert len(study.score()) == N + 3
     assert sound(study)
+
+
+def test_pictures_too_large_for_the_study_are_not_scored_either(
+    make_growing: Callable[..., Study], later: Path
+) -> None:
+    study = make_growing(images={"max_megapixels": 0.005})
+    answer(study, 8)
+    study.fit()
+    Image.effect_noise((100, 100), 50).save(later / "large.png")
+    assert sorted(study.score(later)["path"]) == ["i10.png", "i11.png", "i12.png"]
+    for path in later.glob("i*.png"):
+        path.unlink()
+    with pytest.raises(CatalogError, match=r"large\.png: .* more than the 0\.005 allowed"):
+        study.score(later)
 
 
 def test_a_second_process_follows_and_asks_about_them(
