@@ -105,9 +105,16 @@ def _query(url: str, **wanted: str) -> Iterator[dict[str, Any]]:
             accept="application/dicom+json",
             params={**wanted, "limit": str(PAGE), "offset": str(len(seen))},
         )
-        rows = page.json() if page.status_code != 204 and page.content else []
+        try:
+            rows = page.json() if page.status_code != 204 and page.content else []
+        except ValueError:  # a page for people, of another server or to sign in
+            rows = None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise Refused("does not answer as a DICOMweb server does")
+            kind = page.headers.get("content-type", "no type")
+            raise Refused(
+                f"does not answer as a DICOMweb server does, with DICOM JSON, but with {kind}; name the address of its service, "
+                "as in dicomweb+https://pacs.example/dicom-web"
+            )
         keys = [f"{_value(row, _STUDY)}/{_value(row, _SERIES)}/{_value(row, _INSTANCE)}" for row in rows]
         new = [row for key, row in zip(keys, rows, strict=True) if key not in seen]
         if not new:
@@ -185,5 +192,6 @@ def _pseudonym(service: str, patient: str) -> str:
 
 
 def _value(row: dict[str, Any], tag: str) -> str:
-    values = (row.get(tag) or {}).get("Value") or [""]
-    return str(values[0]).strip()
+    values = (row.get(tag) or {}).get("Value") or [None]
+    # Empty is null in DICOM JSON; as a word it would make one patient of all who have no PatientID.
+    return "" if values[0] is None else str(values[0]).strip()

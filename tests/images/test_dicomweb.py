@@ -177,9 +177,23 @@ def test_one_study_or_one_series(pacs: Pacs) -> None:
         Catalog.from_folder(f"{pacs.url}/studies/1.3/instances")
 
 
-def test_without_a_patient_the_study_is_the_group(pacs: Pacs) -> None:
-    pacs.patients = dict.fromkeys(pacs.patients, "")
+@pytest.mark.parametrize("nobody", [[], [""], [None]])
+def test_without_a_patient_the_study_is_the_group(pacs: Pacs, nobody: list[str | None]) -> None:
+    rows = pacs._rows
+
+    def anonymous(at: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        return [{**row, "00100020": {"vr": "LO", "Value": nobody}} for row in rows(at, query)]
+
+    pacs._rows = anonymous  # type: ignore[method-assign]
     assert set(Catalog.from_folder(pacs.url).groups) == {"1.1", "1.2", "1.3"}
+
+
+def test_a_page_for_people_is_no_dicomweb_server_and_no_outage(pacs: Pacs) -> None:
+    pacs.answer = lambda path, headers: (200, "text/html", b"<html>Sign in</html>")  # type: ignore[method-assign]
+    with pytest.raises(
+        CatalogError, match=r"does not answer as a DICOMweb server does.*text/html; name the address"
+    ):
+        Catalog.from_folder(pacs.url)
 
 
 def test_a_server_that_ignores_pages_is_read_once(pacs: Pacs) -> None:
