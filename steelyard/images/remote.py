@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from urllib.request import url2pathname
 
 from steelyard.errors import CatalogError, ImageError, MissingExtraError
@@ -79,7 +79,8 @@ def as_place(source: str | Path) -> Path | str:
     if isinstance(source, str) and is_url(text):
         return check_url(text)
     if isinstance(source, str) and text.lower().startswith("file://"):
-        return Path(url2pathname(urlsplit(text).path))
+        # Of a file's name # and ? are letters like others.
+        return Path(url2pathname(_parts(text.replace("#", "%23").replace("?", "%3F")).path))
     return Path(source)
 
 
@@ -93,9 +94,9 @@ def check_url(url: str) -> str:
     """The URL without slashes at its end.
 
     Raises:
-        CatalogError: it carries a name and password or a signature, or chains file systems.
+        CatalogError: it is no address, carries a name and password or a signature, or chains file systems.
     """
-    parts = urlsplit(url)
+    parts = _parts(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "::" in url:
         raise CatalogError("an address has no '::': name the place itself, as in s3://bucket/folder")
@@ -141,11 +142,13 @@ def list_urls(url: str) -> Search:
     base = fs._strip_protocol(root).rstrip("/")
     search = Search()
     for entry in _try(root, lambda: list(_entries(fs, root, base))):
-        path = str(entry["name"])[len(base) :].lstrip("/")
+        path = str(entry["name"])[len(base) :].removeprefix("/")
         *folders, name = path.split("/")
         if not name or any(is_hidden_folder(folder) for folder in folders):
             continue
-        if re.fullmatch(r".+#\d+", name):
+        if path.startswith("/"):  # below its folder it would be an absolute path
+            search.bad.append(Noticed(path, f"has a folder without a name below {root} (//): rename it"))
+        elif re.fullmatch(r".+#\d+", name):
             search.bad.append(Noticed(path, "has a name that ends like the frame of a DICOM file: rename it"))
         elif search.take(path, lambda path=path, entry=entry: _starts_like_an_image(join(root, path), entry)):  # type: ignore[misc]
             search.signatures[path] = _signature(entry)
@@ -177,8 +180,12 @@ def is_there(url: str, *, ask: bool = True) -> bool:
         ask: ask whoever has it; False goes by what was heard lately, and believes that it is there without any news.
     """
     now = time.monotonic()
+    try:
+        host = _host(url, ImageError)
+    except ImageError:
+        return False
     with _lock:
-        if _away.get(_host(url), (0.0, ""))[0] > now:
+        if _away.get(host, (0.0, ""))[0] > now:
             return False
         when, there = _there.get(url, (0.0, True))
     if not ask or (when and now - when < REMEMBERED_SECONDS) or dicomweb.is_dicomweb(url):
@@ -282,7 +289,7 @@ def _try(
     tries: int = TRIES,
 ) -> _Answer:
     """Do something that needs the network: some times, unless the answer is plain or the host was away a moment ago."""
-    host = _host(url)
+    host = _host(url, missing)
     with _lock:
         until, reason = _away.get(host, (0.0, ""))
     if time.monotonic() < until:
@@ -337,5 +344,22 @@ def _plainly(url: str, reason: str, kind: type[CatalogError] | type[ImageError])
     return ImageError(url, reason) if issubclass(kind, ImageError) else CatalogError(f"{url} {reason}")
 
 
-def _host(url: str) -> str:
-    return "://".join(urlsplit(url)[:2])
+def _host(url: str, kind: type[CatalogError] | type[ImageError]) -> str:
+    return "://".join(_parts(url, kind)[:2])
+
+
+def _parts(url: str, kind: type[CatalogError] | type[ImageError] = CatalogError) -> SplitResult:
+    """The parts of an address.
+
+    Raises:
+        CatalogError, or ImageError where that is asked for: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        # Whatever stands before an @ may be a password.
+        scheme, _, rest = url.partition("://")
+        reason = f"is no address ({error}): write it as in https://host/folder or s3://bucket/folder"
+        raise _plainly(f"{scheme}://{rest.rpartition('@')[2]}", reason, kind) from None
+    return parts

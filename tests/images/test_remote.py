@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import uuid
 from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.registry import _registry
 
 from steelyard.errors import CatalogError, ImageError, MissingExtraError
 from steelyard.images import remote
@@ -78,6 +80,42 @@ def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     assert (catalog.root, catalog.paths.tolist()) == (tmp_path, ["a b.png"])
 
 
+@pytest.mark.parametrize("name", ["x#b", "50% ?", "a b"])
+def test_a_file_url_may_have_any_name(tmp_path: Path, name: str) -> None:
+    assert remote.as_place(f"file://{tmp_path}/{name.replace('%', '%25')}") == tmp_path / name
+    assert remote.as_place((tmp_path / name).as_uri()) == tmp_path / name
+
+
+def test_a_key_with_a_folder_without_a_name_is_told_and_keeps_nobody_out(bucket: str) -> None:
+    put(f"{bucket}//x.png", png(8))
+    put(f"{bucket}/a//y.png", png(9))
+    catalog = Catalog.from_folder(bucket)
+    assert f"{bucket}/a//y.png" in catalog.paths.tolist()
+    assert [str(bad) for bad in catalog.report.bad] == [
+        f"/x.png: has a folder without a name below {bucket} (//): rename it"
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[oops/1.png", "s3://[oops", "https://host:port/1.png", "file://[oops/x"]
+)
+def test_what_is_no_address_is_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match=rf"{re.escape(url)} is no address .*: write it as in"):
+        Catalog.from_folder(url)
+    if remote.is_url(url):
+        with pytest.raises(CatalogError, match=r"line 2, column image: .* is no address"):
+            Catalog.from_csv(write(tmp_path / "labels.csv", f"image\n{url}\n"))
+        with pytest.raises(ImageError, match="is no address"):
+            remote.read_url(url)
+        assert not remote.is_there(url)
+
+
+def test_what_is_no_address_keeps_its_secret() -> None:
+    with pytest.raises(CatalogError, match="is no address") as caught:
+        remote.check_url("https://me:topsecret@[oops/1.png")
+    assert "topsecret" not in str(caught.value)
+
+
 def test_a_changed_object_is_noticed_and_never_shown(bucket: str, tmp_path: Path) -> None:
     catalog = Catalog.from_folder(bucket)
     put(f"{bucket}/0/i0.png", png(99))
@@ -127,6 +165,7 @@ def test_what_is_not_installed_or_unknown_is_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "s3fs", None)
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     for scheme, extra in (("s3", "s3"), ("gs", "gcs")):
+        monkeypatch.delitem(_registry, scheme, raising=False)  # another test may have used it
         with pytest.raises(MissingExtraError, match=rf"steelyard\[{extra}\]"):
             remote.list_urls(f"{scheme}://bucket/folder")
 
