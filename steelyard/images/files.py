@@ -27,6 +27,7 @@ from steelyard.progress import Progress
 __all__ = [
     "Found",
     "Looking",
+    "check_regular",
     "content_id",
     "find_images",
     "in_threads",
@@ -77,6 +78,20 @@ class Found:
     path: str
     ids: tuple[str, ...]
     odd: str = ""
+
+
+def check_regular(file: Path, path: str) -> None:
+    """Refuse what is no file: opening a pipe waits for whoever writes into it.
+
+    Raises:
+        ImageError: it is a folder, or a pipe, socket or device.
+        OSError: it cannot be looked at.
+    """
+    mode = file.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise ImageError(path, "is a folder, not an image")
+    if not stat.S_ISREG(mode):
+        raise ImageError(path, "is a pipe, socket or device, not a file")
 
 
 def find_images(root: Path | str) -> Search:
@@ -145,11 +160,7 @@ def look_at(
     digest = hashlib.blake2b()
     try:
         if isinstance(source, Path):
-            mode = source.stat().st_mode
-            if stat.S_ISDIR(mode):
-                raise ImageError(path, "is a folder, not an image")
-            if not stat.S_ISREG(mode):  # opening a pipe waits for whoever writes into it
-                raise ImageError(path, "is a pipe, socket or device, not a file")
+            check_regular(source, path)
         with _open(source) as file:
             head = file.read(HEAD_BYTES)
             digest.update(head)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import CatalogError, ImageError
-from steelyard.images.files import find_images
+from steelyard.images.files import check_regular, find_images
 from steelyard.images.remote import as_place, check_url, is_url, join, list_urls, read_url
 from steelyard.images.report import Noticed
 from steelyard.images.search import Search
@@ -101,11 +101,10 @@ def read_bytes(place: str) -> bytes:
     try:
         path = as_place(place)
         assert isinstance(path, Path)
+        check_regular(path, place)
         return path.read_bytes()
     except FileNotFoundError:
         raise ImageError(place, "is missing: there is no such file") from None
-    except IsADirectoryError:
-        raise ImageError(place, "is a folder, not an image") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         said = getattr(error, "strerror", None) or str(error)
         raise ImageError(place, f"cannot be read: {said}") from error

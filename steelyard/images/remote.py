@@ -96,10 +96,10 @@ def check_url(url: str) -> str:
     Raises:
         CatalogError: it is no address, carries a name and password or a signature, or chains file systems.
     """
+    if "::" in re.sub(r"\[[^]]*\]", "", url):  # within brackets it belongs to a host's number
+        raise CatalogError("an address has no '::': name the place itself, as in s3://bucket/folder")
     parts = _parts(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    if "::" in url:
-        raise CatalogError("an address has no '::': name the place itself, as in s3://bucket/folder")
     if parts.password is not None or (parts.username and parts.scheme not in ("sftp", "ssh")):
         raise CatalogError(
             f"{shown} was given with a name or password in it, which would be kept in the study and in its backups; leave it out, "

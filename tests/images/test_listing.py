@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,6 +163,9 @@ def test_what_cannot_be_listed_is_said(folder: Path, tmp_path: Path) -> None:
 
 
 def test_bytes_that_cannot_be_had(folder: Path, web: str) -> None:
+    os.mkfifo(folder / "pipe.png")
+    with pytest.raises(ImageError, match="is a pipe, socket or device"):
+        read_bytes(str(folder / "pipe.png"))
     for place, said in (
         (str(folder / "gone.png"), "is missing"),
         (f"{web}/gone.png", "is missing"),

@@ -74,6 +74,10 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def test_a_host_may_be_a_number() -> None:
+    assert remote.check_url("https://[::1]:8443/images/") == "https://[::1]:8443/images"
+
+
 def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a b.png").write_bytes(png(1))
     catalog = Catalog.from_folder((tmp_path).as_uri())
