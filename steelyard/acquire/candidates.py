@@ -95,12 +95,13 @@ def draw_candidates(
     if not 0 <= near <= 1:
         raise AcquireError(f"'near' is a share between 0 and 1, not {near}")
     size = taken.size
+    among = None if reselect else np.setdiff1d(np.arange(size), compared_images(taken))
+    count = size if among is None else len(among)
+    # Ascending, because the features may be on disk; of very many, not one is listed that is not drawn.
     rows = (
-        np.arange(size, dtype=np.int64) if reselect else np.setdiff1d(np.arange(size), compared_images(taken))
-    )
-    if len(rows) > images:
-        # Ascending, because the features may be on disk.
-        rows = rows[np.sort(rng.choice(len(rows), size=images, replace=False, shuffle=False))]
+        np.sort(rng.choice(count, size=images, replace=False, shuffle=False)) if count > images else np.arange(count)
+    ).astype(np.int64, copy=False)  # fmt: skip
+    rows = rows if among is None else among[rows]
     features = np.asarray(posterior.features_N_D[rows], dtype=np.float64)
     mean = np.asarray(posterior.offset_N[rows], dtype=np.float64) + features @ posterior.weights_D
     if not (np.isfinite(features).all() and np.isfinite(mean).all()):
