@@ -105,6 +105,8 @@ def score(
         )
         if folder is None:
             _say_without_score(opened, len(table))
+        for line in table.attrs.get("without_score", []):
+            err.print(escape_markup(f"no score: {line}"), soft_wrap=True)
         if (folder is not None or table.attrs.get("domain")) and (
             said := about_domain(table, own=folder is None)
         ):

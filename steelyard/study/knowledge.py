@@ -134,7 +134,9 @@ class Knowledge:
             places = catalog.rows_of(table["image"].tolist())
             theirs = scales_of(study, model, posterior, rows, strangers=True)
             add_scales(table, theirs, places, units_of(scales_of(study, model, own, known)))
-        return add_domain(table, catalog, measure(study.folder / model.path, inputs))
+        table = add_domain(table, catalog, measure(study.folder / model.path, inputs))
+        table.attrs["without_score"] = [str(bad) for bad in catalog.report.bad]
+        return table
 
     def place(self, rgb: NDArray[np.uint8]) -> dict[str, Any]:
         """Where a picture falls among the study's images, and whether it is one of their kind."""

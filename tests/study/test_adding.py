@@ -242,6 +242,9 @@ def test_pictures_too_large_for_the_study_are_not_scored_either(
     study.fit()
     Image.effect_noise((100, 100), 50).save(later / "large.png")
     assert sorted(study.score(later)["path"]) == ["i10.png", "i11.png", "i12.png"]
+    told = CliRunner().invoke(app, ["score", str(study.folder), str(later)])
+    assert "no score: large.png: " in told.stderr
+    assert "large.png" not in told.stdout
     for path in later.glob("i*.png"):
         path.unlink()
     with pytest.raises(CatalogError, match=r"large\.png: .* more than the 0\.005 allowed"):
