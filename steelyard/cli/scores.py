@@ -147,6 +147,12 @@ def _score_in_parts(
             opened, source, output, engine=cast("Engine", engine), address=address, jobs=jobs, part=part, question=question,
             progress=progress,
         )  # fmt: skip
+        newest = opened.store.models.newest()
+    if newest is not None and newest.id != found.model:
+        err.print(
+            f"scored by model {found.model}, with which this folder was begun; the newest is model {newest.id}",
+            soft_wrap=True,
+        )
     if as_json:
         print_json({**asdict(found), "folder": str(output)})
         return

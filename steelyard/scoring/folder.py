@@ -2,7 +2,8 @@
 
     scores.parquet/
       part-000000.parquet …   rows, as any reader of Parquet datasets takes them
-      _job.json               model, source and how many parts; written when the list is whole
+      _job.json               model, source and how many parts; written when the list and the model are there
+      _model/                 what scores, as it was when the job was begun
       _list.parquet           names of the images, a group of rows for each part
       _done.json              what came of it; written when every row has its rank
 
@@ -24,11 +25,14 @@ from numpy.typing import NDArray
 from steelyard.errors import StudyError
 from steelyard.files import UNFINISHED, write_atomically
 from steelyard.progress import Progress
+from steelyard.scoring.begun import MODEL, plan_from, plan_to_dict
 from steelyard.scoring.parquet import read_rows, told_by, write_rows, writing
 from steelyard.scoring.part import LIST, Job, PartDone, part_file
+from steelyard.study.scorer import ScorePlan
 
 __all__ = [
     "begin",
+    "begun_plan",
     "finished_part",
     "no_longer_done",
     "prepared",
@@ -90,7 +94,7 @@ def prepared(output: Path) -> Iterator[None]:
 
 def _ours(path: Path) -> bool:
     """Whether a file is called as this job calls its own; Spark's parts and `_SUCCESS` are not."""
-    return path.name in (JOB, DONE, LIST, _LOCK) or bool(_PART.fullmatch(path.name) or _HALF.fullmatch(path.name))  # fmt: skip
+    return path.name in (JOB, DONE, LIST, MODEL, _LOCK) or bool(_PART.fullmatch(path.name) or _HALF.fullmatch(path.name))  # fmt: skip
 
 
 def same_job(job: Job, given: str) -> bool:
@@ -127,8 +131,18 @@ def _read_job(output: Path) -> dict[str, Any] | None:
     return before
 
 
+def begun_plan(output: Path, question: str | None) -> ScorePlan | None:
+    """How the job of a folder scores, on these scales; None where there is none, or its model is not there as it was.
+
+    Raises:
+        StudyError: the folder does not say what it is about.
+    """
+    plan = plan_from((_read_job(output) or {}).get("plan"), output)
+    return plan if plan is not None and plan.question == question else None
+
+
 def begin(job: Job, given: str) -> None:
-    """Say what the folder is about; the list is there."""
+    """Say what the folder is about; list and model are there."""
     with writing(job.output):
         write_atomically(job.output / JOB, json.dumps(_about(job, given), indent=2), private=False)
 
@@ -139,6 +153,7 @@ def _about(job: Job, given: str) -> dict[str, Any]:
         "fingerprint": job.fingerprint,
         "model": job.plan.model,
         "model_fingerprint": job.plan.fingerprint,
+        "plan": plan_to_dict(job.plan),
         "source": given,
         "source_fingerprint": job.source.fingerprint,
         "images": job.source.count,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.engine import Engine, run_all
-from steelyard.errors import ConfigError
+from steelyard.errors import ConfigError, StudyError
 from steelyard.files import UNFINISHED
 from steelyard.progress import Progress
 from steelyard.ranker.ranker import load_ranker
+from steelyard.scoring.begun import keep_model
 from steelyard.scoring.folder import (
     begin,
+    begun_plan,
     finished_part,
     no_longer_done,
     prepared,
@@ -73,7 +75,7 @@ def score_many(
     question: str | None = None,
     progress: Progress | None = None,
 ) -> Scored:
-    """Score any number of images into a folder of Parquet files. A job that was killed goes on where it was.
+    """Score any number of images into a folder of Parquet files. A job that was killed goes on where it was, with its own model.
 
     Args:
         study: with a model.
@@ -98,9 +100,10 @@ def score_many(
         raise ConfigError(
             f"scores are written into a folder that this machine sees, not to {output}; name a folder, and copy it there when it is done"
         )
-    plan, place = plan_of(study, key), Path(output).absolute()
-    config = load_ranker(plan.folder).config
+    newest, place = plan_of(study, key), Path(output).absolute()
     with prepared(place):
+        plan = begun_plan(place, key) or newest
+        config = load_ranker(plan.folder).config
         job = _job(plan, source, config, place, part)
         done = [finished_part(job, number) for number in range(job.source.parts)]
         finished = [one for one in done if one is not None]
@@ -108,6 +111,11 @@ def score_many(
         found = _together(finished, job, computed=0)
         # What it says is looked at too: one that is damaged, or of other parts, says nothing about ranks.
         if not missing and {**(read_done(place) or {}), "computed": 0} == asdict(found):
+            if plan.fingerprint != newest.fingerprint:
+                raise StudyError(
+                    f"{place} holds scores of model {plan.model} on its scales, and the newest is now model {newest.model}; "
+                    "choose another folder, or delete this one"
+                )
             return found
         no_longer_done(place)
         gpu = config.device.partition(":")[0] != "cpu"
@@ -137,6 +145,7 @@ def _job(plan: ScorePlan, given: str, config: RankerConfig, output: Path, part: 
             with writing(output):
                 new.replace(output / LIST)
         if not goes_on:
+            job = replace(job, plan=keep_model(plan, output))
             begin(job, given)
         return job
     finally:

@@ -32,10 +32,10 @@ from steelyard.study.scales import (
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
-__all__ = ["ScorePlan", "Scorer", "plan_of"]
+__all__ = ["ScorePlan", "Scorer", "fingerprint_of", "is_of_the_ranker", "plan_of"]
 
 # Of the study's own images; they grow with it and say nothing about others.
-_NOT_OF_THE_RANKER = ("posterior.safetensors", "predictions.safetensors")
+_NOT_OF_THE_RANKER = ("posterior.safetensors", "predictions.safetensors", "rows.npy", "card.json")
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,22 @@ def plan_of(study: Study, question: str | None = None) -> ScorePlan:
         units = tuple(units_of(scales_of(study, model, own, known)))
     return ScorePlan(
         folder, model.id, question, weights, units, study.config.images.max_megapixels,
-        _fingerprint(folder, question, weights, units),
+        fingerprint_of(folder, question, weights, units),
     )  # fmt: skip
 
 
-def _fingerprint(folder: Path, *settings: object) -> str:
-    digest = hashlib.blake2b(repr((__version__, *settings)).encode())
+def is_of_the_ranker(file: Path) -> bool:
+    """Whether other images are scored with a file of a model's folder."""
+    return file.name not in _NOT_OF_THE_RANKER
+
+
+def fingerprint_of(
+    folder: Path, question: str | None, weights: tuple[tuple[str, float], ...], units: tuple[Unit, ...]
+) -> str:
+    """Of a model and of how it scores: another one says that scores would be others."""
+    digest = hashlib.blake2b(repr((__version__, question, weights, units)).encode())
     for path in sorted(folder.glob("*.safetensors")):
-        if path.name not in _NOT_OF_THE_RANKER:
+        if is_of_the_ranker(path):
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:32]

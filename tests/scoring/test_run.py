@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from steelyard.cli import app
 from steelyard.errors import CatalogError, ConfigError, RankerError, StudyError
 from steelyard.scoring import part, run, score_many
 from steelyard.study import Study
@@ -135,6 +137,43 @@ def test_another_model_other_images_and_other_parts_are_refused(
         with pytest.raises(StudyError, match=r"holds scores of model 1 .* newest is now model 2"):
             score_many(other, str(new), output, part=5)
     pd.testing.assert_frame_equal(read(output), before)
+
+
+def test_a_job_goes_on_with_its_own_model_though_the_study_has_let_go_of_it(
+    study: Study, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study that is served makes a model every few minutes; a long job that was killed must not begin again."""
+    score_many(study, str(new), tmp_path / "whole", part=5, jobs=1)
+    shutil.copytree(study.folder, tmp_path / "study")
+
+    def ends(task: tuple[part.Job, int]) -> part.PartDone:
+        if task[1] == 2:
+            raise KeyboardInterrupt
+        return part.score_part(task)
+
+    with Study.open(tmp_path / "study") as served:
+        with monkeypatch.context() as killed:
+            killed.setattr(run, "score_part", ends)
+            with pytest.raises(KeyboardInterrupt):
+                score_many(served, str(new), tmp_path / "out", part=5, jobs=1)
+        answer(served, 4)
+        served.fit()
+        first, second = served.store.models.all()
+        shutil.rmtree(served.folder / first.path)
+        part._scorer.cache_clear()
+        words = ["score", str(served.folder), str(new), "--engine", "local", "--jobs", "1", "--part", "5"]
+        told = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "out")])
+        assert told.exit_code == 0, told.output
+        assert "(3 computed now)" in told.stdout
+        assert f"scored by model {first.id}, with which this folder was begun; the newest is model {second.id}" in told.stderr  # fmt: skip
+        pd.testing.assert_frame_equal(read(tmp_path / "out"), read(tmp_path / "whole"), check_exact=True)
+        with pytest.raises(StudyError, match=r"holds scores of model 1 .* newest is now model 2"):
+            score_many(served, str(new), tmp_path / "out", part=5)  # it is done: nothing goes on
+        (tmp_path / "out" / "part-000001.parquet").unlink()
+        [weights] = (tmp_path / "out" / "_model").glob("weights-*.safetensors")
+        weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+        with pytest.raises(StudyError, match=r"holds scores of model 1 .* newest is now model 2"):
+            score_many(served, str(new), tmp_path / "out", part=5)  # and not with a model that was changed
 
 
 def test_what_is_no_folder_of_scores_is_left_alone(study: Study, new: Path, tmp_path: Path) -> None:
