@@ -191,10 +191,9 @@ def import_study(study: Study, path: Path, *, by: str | None = None) -> StudyImp
         new_grades = sum(grade.id not in graded for grade in grades)
         out = store.images.take_over(exclusions, actor=actor)
         new_known = take_over_known(study, known_pairs)
-        for name in {
-            person.name for person in store.people.all()
-        } - known:  # grades and exclusions name people, too
-            store.people.update(name, active=False)
+        for person in store.people.all():  # grades and exclusions name people, too
+            if person.name not in known:
+                store.people.update(person.name, active=False)
         counts = {"people": new_people, "grades": new_grades, "exclusions": out, "known pairs": new_known}
         if any(counts.values()):
             store.audit.add(actor, "imported study", {**detail, **counts})

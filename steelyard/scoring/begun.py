@@ -12,7 +12,7 @@ from typing import Any
 from steelyard.files import sync_tree
 from steelyard.privacy import keep_private
 from steelyard.scoring.parquet import writing
-from steelyard.study.scorer import ScorePlan, fingerprint_of, is_of_the_ranker
+from steelyard.study.scorer import ScorePlan, is_of_the_ranker, plan_fingerprint
 
 __all__ = ["MODEL", "keep_model", "plan_from", "plan_to_dict"]
 
@@ -50,7 +50,7 @@ def plan_from(told: object, output: Path) -> ScorePlan | None:
         weights = tuple((str(key), weight) for key, weight in told["weights"])
         units = tuple(None if unit is None else (unit[0], unit[1]) for unit in told["units"])
         plan = ScorePlan(**{**told, "folder": output / MODEL, "weights": weights, "units": units})
-        same = fingerprint_of(plan.folder, plan.question, plan.weights, plan.units) == plan.fingerprint
+        same = plan_fingerprint(plan.folder, plan.question, plan.weights, plan.units) == plan.fingerprint
     except (KeyError, TypeError, ValueError, IndexError, OSError):
         return None
     return plan if same else None

@@ -35,6 +35,7 @@ __all__ = [
     "begun_plan",
     "finished_part",
     "no_longer_done",
+    "of_another_model",
     "prepared",
     "read_done",
     "same_job",
@@ -108,12 +109,20 @@ def same_job(job: Job, given: str) -> bool:
         _refuse_strangers(job)
         return before is not None
     if before.get("model_fingerprint") != about["model_fingerprint"]:
-        what = f"scores of model {before.get('model')} on its scales, and the newest is now model {job.plan.model}"
-    elif before.get("source_fingerprint") != about["source_fingerprint"]:
+        raise of_another_model(job.output, before.get("model"), job.plan.model)
+    if before.get("source_fingerprint") != about["source_fingerprint"]:
         what = f"scores of {before.get('source')} with {before.get('images'):,} images, and {given} has now {job.source.count:,}, or others"
     else:
         what = f"parts of {before.get('part'):,} images, not of {job.source.part:,}"
     raise StudyError(f"{job.output} holds {what}; choose another folder, or delete this one")
+
+
+def of_another_model(output: Path, model: object, newest: int) -> StudyError:
+    """What to say of a folder whose scores are not the newest model's."""
+    return StudyError(
+        f"{output} holds scores of model {model} on its scales, and the newest is now model {newest}; choose another folder, or "
+        "delete this one"
+    )
 
 
 def _read_job(output: Path) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.engine import Engine, run_all
-from steelyard.errors import ConfigError, StudyError
+from steelyard.errors import ConfigError
 from steelyard.files import UNFINISHED
 from steelyard.progress import Progress
 from steelyard.ranker.ranker import load_ranker
@@ -20,6 +20,7 @@ from steelyard.scoring.folder import (
     begun_plan,
     finished_part,
     no_longer_done,
+    of_another_model,
     prepared,
     read_done,
     same_job,
@@ -112,10 +113,7 @@ def score_many(
         # What it says is looked at too: one that is damaged, or of other parts, says nothing about ranks.
         if not missing and {**(read_done(place) or {}), "computed": 0} == asdict(found):
             if plan.fingerprint != newest.fingerprint:
-                raise StudyError(
-                    f"{place} holds scores of model {plan.model} on its scales, and the newest is now model {newest.model}; "
-                    "choose another folder, or delete this one"
-                )
+                raise of_another_model(place, plan.model, newest.model)
             return found
         no_longer_done(place)
         gpu = config.device.partition(":")[0] != "cpu"

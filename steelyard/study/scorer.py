@@ -32,7 +32,7 @@ from steelyard.study.scales import (
 if TYPE_CHECKING:
     from steelyard.study.study import Study
 
-__all__ = ["ScorePlan", "Scorer", "fingerprint_of", "is_of_the_ranker", "plan_of"]
+__all__ = ["ScorePlan", "Scorer", "is_of_the_ranker", "plan_fingerprint", "plan_of"]
 
 # Of the study's own images; they grow with it and say nothing about others.
 _NOT_OF_THE_RANKER = ("posterior.safetensors", "predictions.safetensors", "rows.npy", "card.json")
@@ -84,7 +84,7 @@ def plan_of(study: Study, question: str | None = None) -> ScorePlan:
         units = tuple(units_of(scales_of(study, model, own, known)))
     return ScorePlan(
         folder, model.id, question, weights, units, study.config.images.max_megapixels,
-        fingerprint_of(folder, question, weights, units),
+        plan_fingerprint(folder, question, weights, units),
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def is_of_the_ranker(file: Path) -> bool:
     return file.name not in _NOT_OF_THE_RANKER
 
 
-def fingerprint_of(
+def plan_fingerprint(
     folder: Path, question: str | None, weights: tuple[tuple[str, float], ...], units: tuple[Unit, ...]
 ) -> str:
     """Of a model and of how it scores: another one says that scores would be others."""
